@@ -1,0 +1,87 @@
+"""A bundle opened by the C library: shared by the sessions over it, closed with the last of them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from edgert import _native
+from edgert.dtypes import address
+from edgert.errors import InvalidArgumentError, naming
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = ["OpenBundle", "ProgramStatus", "thread_count"]
+
+INTEGRITY = {"full": 0, "metadata": 1}
+ALIGN = 64
+MOST_THREADS = 1024  # that the library starts
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramStatus:
+    """A program of an open bundle. `runnable` is the textual id of the reason why not, or "ok"."""
+
+    target: str
+    arch: str
+    steps: int
+    arena_bytes: int  # bytes
+    runnable: str
+
+
+class OpenBundle:
+    """The verified mapping of a file, or of the caller's memory (copied unless read-only and aligned to 64 bytes)."""
+
+    def __init__(self, source: str | os.PathLike[str] | Buffer, integrity: str = "full", threads: int = 0) -> None:
+        self.handle = ctypes.c_void_p()
+        if integrity not in INTEGRITY:
+            raise InvalidArgumentError(f"integrity: expected one of {', '.join(INTEGRITY)}, got {integrity!r}")
+        options = _native.OpenOptions(ctypes.sizeof(_native.OpenOptions), INTEGRITY[integrity], thread_count(threads))
+        opened, handle = ctypes.byref(options), ctypes.byref(self.handle)
+        if isinstance(source, str | os.PathLike):
+            with naming(source):
+                _native.call("edgert_bundle_open", os.fsencode(source), opened, handle)
+            return
+        size = memoryview(source).nbytes
+        self._memory = _stable(source)
+        _native.call("edgert_bundle_open_memory", address(self._memory), size, opened, handle)
+
+    def programs(self) -> tuple[ProgramStatus, ...]:
+        """The programs of the bundle, in its order, and whether each can run on this machine."""
+        library = _native.library()
+        found: list[ProgramStatus] = []
+        for index in range(library.edgert_bundle_program_count(self.handle)):
+            info = _native.ProgramInfo()
+            _native.call("edgert_bundle_program", self.handle, index, ctypes.byref(info))
+            reason = library.edgert_status_id(info.runnable).decode()
+            found.append(ProgramStatus(info.target.decode(), info.arch.decode(), info.steps, info.arena_bytes, reason))
+        return tuple(found)
+
+    def __del__(self) -> None:
+        if self.handle:
+            _native.library().edgert_bundle_close(self.handle)
+            self.handle = ctypes.c_void_p()
+
+
+def thread_count(value: int) -> int:
+    """`value` if a session can have as many threads; else raises InvalidArgumentError."""
+    if not 0 <= value <= MOST_THREADS:
+        raise InvalidArgumentError(f"threads: expected 1 to {MOST_THREADS}, or 0 for one per usable core, got {value}")
+    return value
+
+
+def _stable(source: Buffer) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    """The bytes of `source` (and more, if copied), aligned, not to be changed by anyone while the bundle is open."""
+    view = memoryview(source)
+    given = np.frombuffer(view, np.uint8)
+    if view.readonly and address(given) % ALIGN == 0 and given.size:
+        return given
+    room = np.empty(given.size + 2 * ALIGN, np.uint8)
+    copy = room[-address(room) % ALIGN :]
+    copy[: given.size] = given
+    return copy

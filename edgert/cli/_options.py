@@ -1,0 +1,41 @@
+"""Options that several verbs share, spelt and explained once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = [
+    "Bgr",
+    "BundlePath",
+    "Inputs",
+    "Integrity",
+    "Isa",
+    "Json",
+    "Layout",
+    "Mean",
+    "Std",
+    "Target",
+    "Threads",
+]
+
+BundlePath = Annotated[Path, typer.Argument(metavar="BUNDLE", help="The bundle, model.edge.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Target = Annotated[str | None, typer.Option("--target", help="Program to use; default: the first that can run here.")]
+Threads = Annotated[int, typer.Option("--threads", min=0, help="Threads that run kernels; 0: one per usable core.")]
+Isa = Annotated[str | None, typer.Option("--isa", help="Force scalar, sse2, avx2, avx512 or neon.")]
+Integrity = Annotated[
+    str, typer.Option("--integrity", help="full: hash everything; metadata: leave weights untouched.")
+]
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option("--input", "-i", metavar="NAME=FILE", help="An input: npy, npz, pb, png or jpg; repeatable."),
+]
+Mean = Annotated[
+    str, typer.Option("--mean", help="Images: subtracted from pixels 0..255; one number or one a channel.")
+]
+Std = Annotated[str, typer.Option("--std", help="Images: divides after the mean; one number or one a channel.")]
+Layout = Annotated[str | None, typer.Option("--layout", help="Images: nchw or nhwc, where the shape leaves it open.")]
+Bgr = Annotated[bool, typer.Option("--bgr", help="Images: the network wants blue first.")]

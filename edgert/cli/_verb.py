@@ -1,0 +1,62 @@
+"""How every verb fails: in at most four lines on stderr with exit code 2, and a traceback only with --debug."""
+
+from __future__ import annotations
+
+import errno
+import traceback
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+__all__ = ["Root", "Verb"]
+
+_MOST_LINES = 4
+_DEBUG = "--debug"
+_PACK = "'edgert[pack]'"
+_PACKAGES = {"sklearn": "'edgert[demo]'", "onnxruntime": "onnxruntime"}
+
+
+class Root(TyperGroup):
+    """The command above all verbs; takes --debug wherever it stands."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        rest = [argument for argument in args if argument != _DEBUG]
+        return super().parse_args(ctx, rest if len(rest) == len(args) else [_DEBUG, *rest])
+
+
+class Verb(TyperCommand):
+    """A command whose errors are rendered for people."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except KeyboardInterrupt:
+            raise typer.Exit(130) from None
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:
+                raise
+            if ctx.find_root().params["debug"]:
+                traceback.print_exc()
+            else:
+                typer.echo(_render(error), err=True)
+            raise typer.Exit(2) from None
+
+
+def _render(error: Exception) -> str:
+    """The error as text of at most four lines."""
+    from edgert.errors import EdgertError
+
+    text = str(error) or type(error).__name__
+    if isinstance(error, EdgertError):
+        pass
+    elif isinstance(error, ModuleNotFoundError):
+        text = f"{error}\nInstall what this verb needs: pip install {_PACKAGES.get(error.name or '', _PACK)}"
+    elif isinstance(error, OSError) and error.strerror:
+        text = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+    elif not isinstance(error, ValueError | OSError | MemoryError):
+        text = f"internal error: {type(error).__name__}: {text}\nRun again with --debug to see where."
+    lines = [line for line in text.splitlines() if line.strip()]
+    return "\n".join(["error: " + lines[0], *lines[1:_MOST_LINES]])

@@ -1,0 +1,54 @@
+"""`edgert bench`: latency, time to open, memory."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from edgert.cli._options import BundlePath, Inputs, Integrity, Isa, Json, Target, Threads
+
+__all__ = ["bench"]
+
+
+def bench(
+    bundle: BundlePath,
+    inputs: Inputs = None,
+    target: Target = None,
+    threads: Threads = 0,
+    isa: Isa = None,
+    integrity: Integrity = "full",
+    warmup: Annotated[int, typer.Option("--warmup", min=0, help="Runs before the counted ones.")] = 5,
+    runs: Annotated[int, typer.Option("--runs", min=0, help="Counted runs; 0: as many as fit in --duration.")] = 0,
+    duration: Annotated[float, typer.Option("--duration", min=0, help="Seconds, when --runs is 0.")] = 2.0,
+    json: Json = False,
+) -> None:
+    """Measure latency and memory. Percentiles of the runs, time to open, first run, peak memory."""
+    from edgert.bench import bench as measure
+    from edgert.cli._inputs import Pictures, read_inputs
+    from edgert.cli._output import print_json, size
+    from edgert.cli._progress import Progress
+    from edgert.session import load
+
+    arrays = None
+    if inputs:
+        with load(bundle, target, 1, isa, "metadata") as session:
+            arrays = read_inputs(inputs, session.inputs, Pictures())
+    with Progress("bench") as tell:
+        found = measure(
+            bundle, target, threads, isa, integrity, arrays, warmup, runs, duration, lambda done: tell("runs", done)
+        )
+    if json:
+        print_json(found)
+        return
+    used, steady = found.session, found.latency
+    typer.echo(f"{bundle}: {used.target}, {used.isa}, threads {used.threads}, {used.steps} steps")
+    typer.echo(f"  open    {found.open_ms:.3f} ms (integrity {integrity})")
+    typer.echo(f"  first   {found.first_ms:.3f} ms")
+    typer.echo(
+        f"  steady  p50 {steady.p50_ms:.3f}  p90 {steady.p90_ms:.3f}  p99 {steady.p99_ms:.3f}  "
+        f"min {steady.min_ms:.3f}  max {steady.max_ms:.3f}  mean {steady.mean_ms:.3f} ms  ({steady.runs} runs)"
+    )
+    typer.echo(
+        f"  memory  peak {size(found.peak_bytes)} (Python included), of it {size(found.grown_bytes)} by the bundle"
+    )

@@ -1,0 +1,45 @@
+"""`edgert check`: will a bundle run on this machine, and if not, why."""
+
+from __future__ import annotations
+
+import typer
+
+from edgert.cli._options import BundlePath, Json
+
+__all__ = ["check"]
+
+
+def check(bundle: BundlePath, json: Json = False) -> None:
+    """Tell for each program whether it runs here. Exit code 1 if none does."""
+    from edgert._open import OpenBundle
+    from edgert.cli._output import print_json
+    from edgert.devices import this_machine
+    from edgert.errors import EdgertError
+    from edgert.session import Session
+
+    opened, machine = OpenBundle(bundle), this_machine()
+    verdicts = []
+    for program in opened.programs():
+        reason, detail = "ok", ""
+        if program.arch != machine.arch:
+            reason, detail = program.runnable, f"it needs {program.arch}, this machine is {machine.arch}"
+        else:
+            try:
+                with Session(opened, program.target, 1, None) as session:
+                    detail = f"with {session.describe().isa}"
+            except EdgertError as error:
+                reason, detail = error.id, str(error)
+        verdicts.append(
+            {"target": program.target, "arch": program.arch, "runs": reason == "ok", "id": reason, "why": detail}
+        )
+    runs = any(verdict["runs"] for verdict in verdicts)
+    if json:
+        print_json({"path": bundle, "runs": runs, "programs": verdicts})
+    else:
+        for verdict in verdicts:
+            typer.echo(
+                f"{verdict['target']}: {'runs here' if verdict['runs'] else 'does not run here:'} {verdict['why']}"
+            )
+        if not verdicts:
+            typer.echo("the bundle holds no program")
+    raise typer.Exit(0 if runs else 1)

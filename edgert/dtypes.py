@@ -1,0 +1,29 @@
+"""Element types of the bundle format as numpy dtypes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["DTYPES", "Array", "address"]
+
+Array = np.ndarray[Any, Any]
+
+DTYPES: dict[int, np.dtype[Any]] = {
+    1: np.dtype("<f4"),
+    2: np.dtype("u1"),
+    3: np.dtype("i1"),
+    4: np.dtype("<u2"),
+    5: np.dtype("<i2"),
+    6: np.dtype("<i4"),
+    7: np.dtype("<i8"),
+    8: np.dtype("<u4"),
+    9: np.dtype("<u8"),
+    10: np.dtype("?"),
+}
+
+
+def address(array: Array) -> int:
+    """Where the elements begin; unlike `array.ctypes.data` fast, and the array's own place even if it is empty."""
+    return int(array.__array_interface__["data"][0])

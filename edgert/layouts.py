@@ -1,0 +1,68 @@
+"""Memory layouts of the bundle format: stored size, and back to row-major."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from edgert.dtypes import Array
+
+__all__ = ["BLOCK16", "DEPTH16", "LAYOUT_NAMES", "PLANAR", "WEIGHT16", "stored_elements", "stored_shape", "unpack"]
+
+PLANAR, BLOCK16, WEIGHT16, DEPTH16 = range(4)
+LAYOUT_NAMES = ("planar", "block16", "weight16", "depth16")
+LANES = 16
+
+
+def blocked_axis(layout: int, rank: int) -> int:
+    """The logical dimension that is split into lanes of 16."""
+    return 0 if layout == DEPTH16 or rank == 1 else 1
+
+
+def least_rank(layout: int) -> int:
+    """The smallest rank that a tensor in this layout can have."""
+    return (0, 1, 3, 1)[layout]
+
+
+def stored_shape(shape: tuple[int, ...], layout: int) -> tuple[int, ...]:
+    """The extents with the blocked one rounded up to whole lanes."""
+    extents = list(shape)
+    if layout != PLANAR:
+        axis = blocked_axis(layout, len(shape))
+        extents[axis] = -(-extents[axis] // LANES) * LANES
+    return tuple(extents)
+
+
+def stored_elements(shape: tuple[int, ...], layout: int) -> int:
+    """Elements that a tensor of logical `shape` occupies, lanes of padding included."""
+    return math.prod(stored_shape(shape, layout))
+
+
+def unpack(stored: Array, shape: tuple[int, ...], layout: int) -> Array:
+    """The logical row-major array of the flat elements `stored` in `layout`; a copy except for PLANAR."""
+    if layout == PLANAR:
+        return stored.reshape(shape)
+    axis = blocked_axis(layout, len(shape))
+    blocks = -(-shape[axis] // LANES)
+    if layout == WEIGHT16:
+        lanes_last = _unpack_weights(stored, shape, blocks)
+    else:
+        lanes_last = stored.reshape(*shape[:axis], blocks, *shape[axis + 1 :], LANES)
+    split = np.moveaxis(lanes_last, -1, axis + 1)
+    joined = split.reshape(*shape[:axis], blocks * LANES, *shape[axis + 1 :])
+    return np.ascontiguousarray(joined[(slice(None),) * axis + (slice(shape[axis]),)])
+
+
+def _unpack_weights(stored: Array, shape: tuple[int, ...], blocks: int) -> Array:
+    """[group, K, C, kernel...]: from [group, blocks, slabs of <= 16 channels] to [group, blocks, C, kernel..., 16]."""
+    groups, channels, kernel = shape[0], shape[2], shape[3:]
+    positions = math.prod(kernel)
+    slabs = stored.reshape(groups, blocks, channels * positions * LANES)
+    found = np.empty((groups, blocks, channels, *kernel, LANES), stored.dtype)
+    for first in range(0, channels, LANES):
+        count = min(LANES, channels - first)
+        slab = slabs[:, :, first * positions * LANES : (first + count) * positions * LANES]
+        slab = slab.reshape(groups, blocks, *kernel, count, LANES)
+        found[:, :, first : first + count] = np.moveaxis(slab, -2, 2)
+    return found

@@ -1,0 +1,357 @@
+"""A program of a bundle, ready to run on numpy arrays and anything that speaks DLPack."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from edgert import _native
+from edgert._open import OpenBundle, thread_count
+from edgert.dtypes import DTYPES, Array, address
+from edgert.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = ["Session", "SessionDescription", "StepTime", "TensorInfo", "load"]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """An input or output: row-major elements. Where `dynamic`, the shape is the largest one; results have their own."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    bytes: int
+    dynamic: bool = False
+
+    def __str__(self) -> str:
+        return _type_text(self.dtype, self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionDescription:
+    """What was chosen: program, instruction set and threads, and the memory (bytes) they need."""
+
+    target: str
+    isa: str
+    threads: int
+    steps: int
+    arena_bytes: int
+    scratch_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """One executed step: its position, kernel and first ONNX node; monotonic clock, nanoseconds."""
+
+    step: int
+    kernel: str
+    node: str
+    begin_ns: int
+    end_ns: int
+
+
+def load(
+    source: str | os.PathLike[str] | Buffer,
+    target: str | None = None,
+    threads: int = 0,
+    isa: str | None = None,
+    integrity: str = "full",
+) -> Session:
+    """Opens a bundle (a path, or its bytes) and makes one of its programs ready to run.
+
+    `target`: the program to use, by default the first that this machine can run. `threads`: that run kernels, 0 for one
+    per usable core. `isa`: force "scalar", "sse2", "avx2", "avx512" or "neon". `integrity`: "full" hashes everything
+    before use, "metadata" only the description and leaves the weights untouched until they are needed.
+    Raises a subclass of EdgertError that says what is wrong and what to do.
+    """
+    return Session(OpenBundle(source, integrity, threads), target, threads, isa)
+
+
+class Session:
+    """Made by `load`. Runs are serialised; use one session per thread for parallel runs (see `fork`)."""
+
+    def __init__(self, bundle: OpenBundle, target: str | None, threads: int, isa: str | None) -> None:
+        self._lock = threading.Lock()
+        self._ready = False
+        self._handle = ctypes.c_void_p()
+        self._bundle, self._options = bundle, (target, threads, isa)
+        library = _native.library()
+        if isa is not None and isa not in _native.isas():
+            raise InvalidArgumentError(f"isa: expected one of {', '.join(_native.isas())}, got {isa!r}")
+        options = _native.SessionOptions(
+            ctypes.sizeof(_native.SessionOptions), _text(target), thread_count(threads), _text(isa)
+        )
+        _native.call("edgert_session_open", bundle.handle, ctypes.byref(options), ctypes.byref(self._handle))
+        self._run = library.edgert_session_run
+        self._bind_to = {"input": library.edgert_session_bind_input, "output": library.edgert_session_bind_output}
+        self.inputs = _describe_all(self._handle, "input")
+        self.outputs = _describe_all(self._handle, "output")
+        self._bound: dict[str, list[Array | None]] = {
+            "input": [None] * len(self.inputs),
+            "output": [None] * len(self.outputs),
+        }
+        self._result: dict[str, Array] = {}
+        self._dynamic = tuple(k for k, info in enumerate(self.outputs) if info.dynamic)
+        self._hook: Any = None
+
+    def run(self, *inputs: Any) -> dict[str, Array]:
+        """Runs the network once: `run({"name": array, ...})`, `run(array, ...)` in the order of `inputs`, or `run()`
+        when every buffer is bound. Returns the outputs by name: fresh arrays, or the bound ones.
+
+        An array is a numpy array or has `__dlpack__`, of exactly the input's dtype and shape.
+        Raises InvalidArgumentError for anything else.
+        """
+        if self._ready and not inputs:
+            with self._lock:
+                if status := self._run(self._handle):
+                    _native.check(status)
+                return self._trimmed(self._result) if self._dynamic else self._result.copy()
+        return self._run_with(self._by_name(inputs))
+
+    def bind(self, inputs: Mapping[str, Any] | None = None, outputs: Mapping[str, Any] | None = None) -> None:
+        """Binds arrays for all later runs, without copying: each run reads and writes them in place.
+
+        They must have the exact dtype and shape and be C-contiguous; outputs writable; none may overlap an output.
+        Whatever stays unbound is given to `run`, or returned from it as fresh arrays.
+        """
+        with self._lock:
+            self._require_open()
+            proposed = {side: list(arrays) for side, arrays in self._bound.items()}
+            for side, given in (("input", inputs), ("output", outputs)):
+                for name, value in (given or {}).items():
+                    index = self._index(side, name)
+                    proposed[side][index] = _bindable(side, self._infos(side)[index], value)
+            _refuse_overlap(proposed["input"], proposed["output"])
+            for side, arrays in proposed.items():
+                for index, array in enumerate(arrays):
+                    if array is not None and array is not self._bound[side][index]:
+                        self._bind(side, index, array)
+            self._bound = proposed
+            self._ready = all(array is not None for arrays in proposed.values() for array in arrays)
+            bound = zip(self.outputs, proposed["output"], strict=True)
+            self._result = {info.name: array for info, array in bound if array is not None}
+
+    def describe(self) -> SessionDescription:
+        """The program, instruction set, threads and memory in use."""
+        with self._lock:
+            self._require_open()
+            info = _native.SessionInfo()
+            _native.call("edgert_session_describe", self._handle, ctypes.byref(info))
+        return SessionDescription(
+            info.target.decode(), info.isa.decode(), info.threads, info.steps, info.arena_bytes, info.scratch_bytes
+        )
+
+    def profile(self, hook: Callable[[StepTime], None] | None) -> None:
+        """Calls `hook` after every step of every run, until called with None."""
+
+        def report(_: object, event: Any) -> None:
+            e = event.contents
+            hook(StepTime(e.step, e.kernel.decode(), e.node.decode("utf-8", "replace"), e.begin_ns, e.end_ns))  # type: ignore[misc]
+
+        with self._lock:
+            self._require_open()
+            made = _native.ProfileHook(report) if hook else _native.ProfileHook()
+            _native.call("edgert_session_profile", self._handle, made, None)
+            self._hook = made  # called by the library from now on, so it has to stay alive
+
+    def fork(self) -> Session:
+        """Another session over the same verified bundle and with the same options, for another thread."""
+        self._require_open()
+        return Session(self._bundle, *self._options)
+
+    def close(self) -> None:
+        """Releases the arena, the threads and the bound buffers. Closing twice is allowed."""
+        with self._lock:
+            self._ready = False
+            if self._handle:
+                _native.library().edgert_session_close(self._handle)
+                self._handle = ctypes.c_void_p()
+                self._bound, self._result = {"input": [], "output": []}, {}
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if not self._handle:
+            return "<edgert.Session closed>"
+        sides = ", ".join(f"{i.name}: {i}" for i in self.inputs), ", ".join(f"{o.name}: {o}" for o in self.outputs)
+        return f"<edgert.Session ({sides[0]}) -> ({sides[1]})>"
+
+    def _require_open(self) -> None:
+        if not self._handle:
+            raise InvalidArgumentError("the session is closed\nOpen the bundle again with edgert.load.")
+
+    def _infos(self, side: str) -> tuple[TensorInfo, ...]:
+        return self.inputs if side == "input" else self.outputs
+
+    def _index(self, side: str, name: str) -> int:
+        for index, info in enumerate(self._infos(side)):
+            if info.name == name:
+                return index
+        known = ", ".join(f"'{info.name}' {info}" for info in self._infos(side))
+        raise InvalidArgumentError(f"unknown {side} {name!r}\nexpected one of: {known}")
+
+    def _by_name(self, given: tuple[Any, ...]) -> dict[int, Array]:
+        """The arrays of one run by input index, checked."""
+        if len(given) == 1 and isinstance(given[0], Mapping):
+            pairs = [(self._index("input", name), value) for name, value in given[0].items()]
+        elif len(given) > len(self.inputs):
+            raise InvalidArgumentError(f"expected at most {len(self.inputs)} inputs, got {len(given)}")
+        else:
+            pairs = list(enumerate(given))
+        return {index: _acceptable("input", self.inputs[index], value) for index, value in pairs}
+
+    def _run_with(self, given: dict[int, Array]) -> dict[str, Array]:
+        with self._lock:
+            self._require_open()
+            bound = self._bound
+            for index, info in enumerate(self.inputs):
+                if index not in given and bound["input"][index] is None:
+                    raise InvalidArgumentError(
+                        f"input '{info.name}' is missing: expected {info}, got nothing\n"
+                        f'Pass it: session.run({{"{info.name}": array}}), or bind it once with session.bind.'
+                    )
+            made: dict[int, Array] = {}
+            results: dict[str, Array] = {}
+            for index, info in enumerate(self.outputs):
+                if (array := bound["output"][index]) is None:
+                    array = made[index] = np.empty(info.shape, info.dtype)
+                results[info.name] = array
+            if any(array is not None for array in bound["output"]):
+                _refuse_overlap(list(given.values()), bound["output"])
+            try:
+                for side, fresh in (("input", given), ("output", made)):
+                    for index, array in fresh.items():
+                        self._bind(side, index, array)
+                _native.check(self._run(self._handle))
+                return self._trimmed(results)
+            finally:
+                for index in given:  # a bound buffer that was replaced for this run comes back
+                    if (array := bound["input"][index]) is not None:
+                        self._bind("input", index, array)
+
+    def _bind(self, side: str, index: int, array: Array) -> None:
+        _native.check(self._bind_to[side](self._handle, index, address(array), array.nbytes))
+
+    def _trimmed(self, results: dict[str, Array]) -> dict[str, Array]:
+        """The results, data-dependent ones as views of what the last run filled."""
+        found = dict(results)
+        for index in self._dynamic:
+            info = self.outputs[index]
+            shape = (ctypes.c_int64 * _native.MAX_RANK)()
+            _native.call("edgert_session_output_shape", self._handle, index, shape)
+            found[info.name] = found[info.name][tuple(slice(n) for n in shape[: len(info.shape)])]
+        return found
+
+
+def _text(value: str | None) -> bytes | None:
+    return None if value is None else value.encode()
+
+
+def _describe_all(handle: ctypes.c_void_p, side: str) -> tuple[TensorInfo, ...]:
+    found: list[TensorInfo] = []
+    for index in range(getattr(_native.library(), f"edgert_session_{side}_count")(handle)):
+        info = _native.TensorDescription()
+        _native.call(f"edgert_session_{side}", handle, index, ctypes.byref(info))
+        shape = tuple(info.shape[: info.rank])
+        found.append(TensorInfo(info.name.decode(), DTYPES[info.dtype], shape, info.bytes, bool(info.dynamic)))
+    return tuple(found)
+
+
+def _type_text(dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
+    return f"{dtype.name}[{','.join(map(str, shape))}]"
+
+
+def _array(side: str, info: TensorInfo, value: Any) -> Array:
+    """A numpy array over `value` without copying; anything that is no array is refused."""
+    if isinstance(value, np.ndarray | np.generic):
+        return np.asarray(value)
+    if not hasattr(value, "__dlpack__"):
+        raise InvalidArgumentError(
+            f"{side} '{info.name}': expected an array {info}, got {type(value).__name__}\n"
+            f"Convert it: numpy.asarray(value, dtype=numpy.{info.dtype.name})"
+        )
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"{side} '{info.name}': the {type(value).__name__} cannot be viewed in host memory: {error}\n"
+            "Copy it to the CPU first (PyTorch: tensor.detach().cpu())."
+        ) from None
+
+
+def _exact(side: str, info: TensorInfo, value: Any) -> Array:
+    """The array of `value`, of exactly the right dtype and shape."""
+    array = _array(side, info, value)
+    if array.shape == info.shape and array.dtype == info.dtype:
+        return array
+    if array.shape != info.shape:
+        hint = _shape_hint(array.shape, info)
+    else:
+        hint = f"Convert it: array.astype(numpy.{info.dtype.name})"
+    got = _type_text(array.dtype, array.shape)
+    raise InvalidArgumentError(f"{side} '{info.name}': expected {info}, got {got}\n{hint}")
+
+
+def _shape_hint(got: tuple[int, ...], info: TensorInfo) -> str:
+    want = info.shape
+    if (1, *got) == want:
+        return "Add the batch dimension: array[None]"
+    if len(got) == 4 and len(want) == 4 and (got[0], got[3], got[1], got[2]) == want:
+        return "Channels come first: array.transpose(0, 3, 1, 2)"
+    if len(got) == 3 and len(want) == 4 and (1, got[2], got[0], got[1]) == want:
+        return "Channels come first: array.transpose(2, 0, 1)[None]"
+    if int(np.prod(got)) == int(np.prod(want)):
+        return f"Reshape it: array.reshape({want})"
+    shape = "x".join(map(str, got))
+    return f"Pack again if the model leaves its shape open: edgert pack model.onnx --shape {info.name}={shape}"
+
+
+def _acceptable(side: str, info: TensorInfo, value: Any) -> Array:
+    """The array of one run: copied only where its memory is not contiguous and aligned."""
+    array = _exact(side, info, value)
+    usable = array.flags.c_contiguous and array.flags.aligned
+    return array if usable else np.array(array, order="C")
+
+
+def _bindable(side: str, info: TensorInfo, value: Any) -> Array:
+    array = _exact(side, info, value)
+    if not (array.flags.c_contiguous and array.flags.aligned):
+        raise InvalidArgumentError(
+            f"{side} '{info.name}': expected contiguous row-major memory, got strides {array.strides}\n"
+            "Bind a contiguous array: numpy.ascontiguousarray(array)"
+        )
+    if side == "output" and not array.flags.writeable:
+        raise InvalidArgumentError(f"output '{info.name}': expected a writable array, got a read-only one")
+    return array
+
+
+def _refuse_overlap(inputs: list[Array | None], outputs: list[Array | None]) -> None:
+    """No output's bytes may belong to another buffer."""
+    spans = [
+        (address(array), address(array) + array.nbytes, position >= len(inputs))
+        for position, array in enumerate(inputs + outputs)
+        if array is not None
+    ]
+    for position, (begin, end, _) in enumerate(spans):
+        for other_begin, other_end, is_output in spans[position + 1 :]:
+            if is_output and max(begin, other_begin) < min(end, other_end):
+                raise InvalidArgumentError("two buffers overlap: an output needs its own memory\nBind separate arrays.")

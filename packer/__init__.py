@@ -1,0 +1,1 @@
+"""Offline packer: an ONNX model goes in, one deterministic bundle comes out."""

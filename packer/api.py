@@ -1,0 +1,149 @@
+"""The packer's one entry: a model goes in, a bundle comes out."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgert import __version__
+from packer.bundle.model import Bundle, Golden, Place, Program
+from packer.bundle.writer import write_bundle
+from packer.errors import ModelError
+from packer.golden import make_golden
+from packer.importers import import_onnx
+from packer.passes import optimize
+from packer.planner import plan
+from targets.base import TargetError, resolve
+
+__all__ = ["PackReport", "ProgramReport", "compile_model", "pack"]
+
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramReport:
+    """One program of a bundle. Sizes in bytes; `arena_floor` is the lower bound of the arena (largest sum of live
+    tensors)."""
+
+    target: str
+    arch: str
+    steps: int
+    arena_bytes: int
+    arena_floor: int
+    weights_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PackReport:
+    """What `pack` made: the file, its size in bytes, its programs, and the seconds it took."""
+
+    path: Path
+    bytes: int
+    programs: tuple[ProgramReport, ...]
+    seconds: float
+
+
+def pack(
+    model: str | Path | Any,
+    output: str | Path,
+    *,
+    targets: Sequence[str] = ("cpu",),
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    constants: Mapping[str, np.ndarray] | None = None,
+    implementation: str | None = None,
+    golden: bool = True,
+    atol: float = 1e-6,
+    rtol: float = 1e-4,
+    progress: Progress | None = None,
+) -> PackReport:
+    """Compile an ONNX model for `targets` and write one bundle to `output`.
+
+    `model` is a path or an onnx.ModelProto. `shapes` pins the shapes of inputs by name, `constants` the values.
+    `implementation` is used by every node that offers it, such as "im2col-nhwc" by convolutions; by default the
+    cheapest one is. With `golden` the bundle carries a sample and the tolerances (|got - want| <= atol + rtol *
+    max|want|) its
+    self-test uses. Raises packer.errors.ModelError for a model that cannot be packed, targets.base.TargetError for an
+    unknown or unfit target or implementation. Nothing is written unless everything succeeded.
+    """
+    started = time.perf_counter()
+    path = Path(output)
+    _require_writable(path, model)
+    bundle = compile_model(
+        model,
+        targets=targets,
+        shapes=shapes,
+        constants=constants,
+        implementation=implementation,
+        golden=golden,
+        atol=atol,
+        rtol=rtol,
+        progress=progress,
+    )
+    size = write_bundle(bundle, path, lambda fraction: progress("write", fraction) if progress else None)
+    reports = tuple(_report(program) for program in bundle.programs)
+    return PackReport(path, size, reports, time.perf_counter() - started)
+
+
+def compile_model(
+    model: str | Path | Any,
+    *,
+    targets: Sequence[str] = ("cpu",),
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    constants: Mapping[str, np.ndarray] | None = None,
+    implementation: str | None = None,
+    golden: bool = True,
+    atol: float = 1e-6,
+    rtol: float = 1e-4,
+    progress: Progress | None = None,
+) -> Bundle:
+    """Everything `pack` does but writing the file."""
+    chosen = [resolve(name) for name in dict.fromkeys(targets)]
+    if not chosen:
+        raise TargetError("no target to pack for was given")
+    if not all(math.isfinite(tolerance) and tolerance >= 0 for tolerance in (atol, rtol)):
+        raise ValueError(f"tolerances: expected finite numbers of 0 or more, got atol {atol} and rtol {rtol}")
+    tell = progress or (lambda stage, fraction: None)
+    tell("import", 0.0)
+    imported = import_onnx(model, shapes=shapes or {}, constants=constants or {})
+    tell("optimize", 0.0)
+    graph = optimize(imported)
+    programs = []
+    for number, target in enumerate(chosen):
+        tell("plan", number / len(chosen))
+        programs.append(plan(graph, target, implementation))
+    goldens: tuple[Golden, ...] = ()
+    if golden:
+        tell("golden", 0.0)
+        goldens = (make_golden(imported, atol, rtol),)
+    return Bundle(f"edgert {__version__}", graph.name, tuple(programs), goldens)
+
+
+def _require_writable(path: Path, model: object) -> None:
+    """Raise ModelError, before any work, if no bundle can be put at `path`, or if that is the model's own."""
+    if not path.parent.is_dir():
+        raise ModelError(
+            "the output folder does not exist",
+            where=str(path.parent),
+            expected="an existing folder",
+            hint=f"mkdir -p '{path.parent}'",
+        )
+    if path.is_dir():
+        raise ModelError("the output is a folder", where=str(path), expected="a file", hint=f"-o '{path}/model.edge'")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise ModelError("the output folder cannot be written to", where=str(path.parent), hint="-o OTHER/model.edge")
+    if isinstance(model, str | Path) and path.exists() and Path(model).exists() and path.samefile(model):
+        raise ModelError("the output would replace the model", where=str(path), hint="-o model.edge")
+
+
+def _report(program: Program) -> ProgramReport:
+    weights = sum(t.data.nbytes for t in program.tensors if t.place is Place.SEGMENT and t.data is not None)
+    return ProgramReport(
+        program.target, program.arch, len(program.steps), program.arena_bytes, program.arena_floor, weights
+    )

@@ -1,0 +1,81 @@
+"""What a bundle holds, before it is written: programs, constants and golden samples."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+import numpy as np
+
+from packer.ir import TensorType
+from targets.base import Attribute, Layout
+
+__all__ = ["Bundle", "Golden", "Place", "Program", "Step", "Tensor"]
+
+
+class Place(enum.IntEnum):
+    """Where a tensor of a program lives; numbers are those of the bundle format."""
+
+    ARENA = 0
+    SEGMENT = 1
+    INPUT = 2
+    OUTPUT = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tensor:
+    """A tensor of a program: type, layout and place. `index` is the position of an input or output."""
+
+    name: str
+    type: TensorType
+    layout: Layout
+    place: Place
+    index: int = 0
+    offset: int = 0  # bytes in the arena
+    data: np.ndarray | None = None  # the stored bytes of a constant
+    extent: tuple[int, int] | None = None  # (axis, tensor id of the count)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One kernel call over tensor ids (-1: absent)."""
+
+    kernel: str
+    nodes: tuple[str, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    attributes: tuple[Attribute, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """The network compiled for one target."""
+
+    target: str
+    arch: str
+    arena_bytes: int
+    arena_floor: int
+    tensors: tuple[Tensor, ...]
+    steps: tuple[Step, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Golden:
+    """Sample inputs and the outputs they must give: pass if |got - want| <= atol + rtol max|want|."""
+
+    inputs: dict[str, np.ndarray]
+    outputs: dict[str, np.ndarray]
+    atol: float
+    rtol: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bundle:
+    """Everything that goes into one file."""
+
+    producer: str
+    model: str
+    programs: tuple[Program, ...]
+    goldens: tuple[Golden, ...]

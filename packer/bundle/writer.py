@@ -1,0 +1,260 @@
+"""Write a bundle: constants shared by content, metadata as a flatbuffer, published atomically.
+
+The format is described in docs/format.md. The same Bundle always gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from packer.bundle.encode import encode
+from packer.bundle.model import Bundle, Golden, Place, Program, Step, Tensor
+
+__all__ = ["write_bundle"]
+
+MAGIC = b"\x89EDGERT\n"
+MAJOR, MINOR = 1, 0
+HEADER_BYTES = 128
+PAGE = 4096
+ALIGN = 64
+CHUNK = 1 << 20
+
+
+@dataclass(slots=True)
+class _Segment:
+    """A run of 64-byte aligned constants under construction."""
+
+    name: str
+    pieces: list[np.ndarray] = field(default_factory=list)
+    length: int = 0
+
+    def add(self, data: np.ndarray) -> int:
+        offset = -(-self.length // ALIGN) * ALIGN
+        self.pieces.append(data)
+        self.length = offset + data.nbytes
+        return offset
+
+    def blocks(self) -> Iterator[bytes | memoryview]:
+        """The bytes of the segment in order, gaps included."""
+        position = 0
+        for data in self.pieces:
+            gap = -position % ALIGN
+            if gap:
+                yield bytes(gap)
+            yield _bytes_of(data)
+            position += gap + data.nbytes
+
+    def digest(self) -> bytes:
+        """SHA-256 over the SHA-256 digests of the 1 MiB chunks."""
+        whole, chunk, room = hashlib.sha256(), hashlib.sha256(), CHUNK
+        for block in self.blocks():
+            start = 0
+            while start < len(block):
+                part = block[start : start + room]
+                chunk.update(part)
+                start += len(part)
+                room -= len(part)
+                if room == 0:
+                    whole.update(chunk.digest())
+                    chunk, room = hashlib.sha256(), CHUNK
+        if room < CHUNK:
+            whole.update(chunk.digest())
+        return whole.digest()
+
+
+def _bytes_of(data: np.ndarray) -> memoryview:
+    return np.ascontiguousarray(data).reshape(-1).view(np.uint8).data
+
+
+@dataclass(slots=True)
+class _Constants:
+    """Places every constant once, in a segment for exactly the programs that use it."""
+
+    segments: list[_Segment] = field(default_factory=list)
+    places: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+
+    def place_programs(self, programs: tuple[Program, ...]) -> list[list[bytes | None]]:
+        """Digest of each tensor's data, by program; every one of them placed."""
+        keys: list[list[bytes | None]] = []
+        users: dict[bytes, list[int]] = {}
+        data: dict[bytes, np.ndarray] = {}
+        for number, program in enumerate(programs):
+            row: list[bytes | None] = []
+            for tensor in program.tensors:
+                key = None
+                if tensor.data is not None:
+                    key = hashlib.sha256(_bytes_of(tensor.data)).digest()
+                    data.setdefault(key, tensor.data)
+                    used = users.setdefault(key, [])
+                    if number not in used:
+                        used.append(number)
+                row.append(key)
+            keys.append(row)
+        groups: dict[tuple[int, ...], int] = {}
+        for key, used in users.items():
+            group = tuple(used)
+            if group not in groups:
+                groups[group] = self._new("weights " + "+".join(programs[i].target for i in group))
+            self._put(groups[group], key, data[key])
+        return keys
+
+    def place_golden(self, array: np.ndarray) -> tuple[int, int]:
+        """(segment, offset) of a golden sample."""
+        key = b"golden" + hashlib.sha256(_bytes_of(array)).digest()
+        if key not in self.places:
+            if not self.segments or self.segments[-1].name != "golden":
+                self._new("golden")
+            self._put(len(self.segments) - 1, key, array)
+        return self.places[key]
+
+    def _new(self, name: str) -> int:
+        self.segments.append(_Segment(name))
+        return len(self.segments) - 1
+
+    def _put(self, segment: int, key: bytes, array: np.ndarray) -> None:
+        self.places[key] = (segment, self.segments[segment].add(array))
+
+
+def write_bundle(bundle: Bundle, path: Path, progress: Callable[[float], None] = lambda fraction: None) -> int:
+    """Write `bundle` to `path` and return the file's size in bytes.
+
+    The file appears complete or not at all: it is written beside its destination, synchronised and renamed.
+    """
+    constants = _Constants()
+    keys = constants.place_programs(bundle.programs)
+    goldens = [_golden(golden, constants) for golden in bundle.goldens]
+    programs = [_program(program, row, constants) for program, row in zip(bundle.programs, keys, strict=True)]
+    digests = [segment.digest() for segment in constants.segments]
+
+    def metadata(offsets: list[int]) -> bytes:
+        segments = [
+            {"name": s.name, "offset": offset, "length": s.length, "sha256": np.frombuffer(digest, np.uint8)}
+            for s, offset, digest in zip(constants.segments, offsets, digests, strict=True)
+        ]
+        root = {
+            "producer": bundle.producer,
+            "model": bundle.model,
+            "segments": segments,
+            "programs": programs,
+            "goldens": goldens,
+        }
+        return encode("Bundle", root)
+
+    offsets = [PAGE] * len(constants.segments)  # any non-zero value: the length of the metadata does not depend on it
+    end = HEADER_BYTES + len(metadata(offsets))
+    for number, segment in enumerate(constants.segments):
+        offsets[number] = -(-end // PAGE) * PAGE
+        end = offsets[number] + segment.length
+    body = metadata(offsets)
+    start = struct.pack("<8sHHIQQQ24x", MAGIC, MAJOR, MINOR, 0, end, HEADER_BYTES, len(body))
+    header = start + hashlib.sha256(start + body).digest() + bytes(32)
+
+    def contents() -> Iterator[bytes | memoryview]:
+        yield header
+        yield body
+        position = HEADER_BYTES + len(body)
+        for segment, offset in zip(constants.segments, offsets, strict=True):
+            yield bytes(offset - position)
+            yield from segment.blocks()
+            position = offset + segment.length
+
+    _publish(path, contents(), end, progress)
+    return end
+
+
+def _publish(path: Path, contents: Iterator[bytes | memoryview], total: int, progress: Callable[[float], None]) -> None:
+    """Temporary file, fsync, rename, fsync of the folder: a reader sees the old file or the new one."""
+    descriptor, temporary = tempfile.mkstemp(prefix=".edgert-", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            done = 0
+            for block in contents:
+                file.write(block)
+                done += len(block)
+                progress(done / total)
+            file.flush()
+            os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _program(program: Program, keys: list[bytes | None], constants: _Constants) -> dict[str, object]:
+    return {
+        "target": program.target,
+        "arch": program.arch,
+        "arena_bytes": program.arena_bytes,
+        "arena_floor": program.arena_floor,
+        "tensors": [_tensor(t, key, constants) for t, key in zip(program.tensors, keys, strict=True)],
+        "steps": [_step(step) for step in program.steps],
+        "inputs": np.array(program.inputs, np.uint32),
+        "outputs": np.array(program.outputs, np.uint32),
+    }
+
+
+def _tensor(tensor: Tensor, key: bytes | None, constants: _Constants) -> dict[str, object]:
+    index, offset = (tensor.index, tensor.offset) if key is None else constants.places[key]
+    axis, count = tensor.extent or (-1, 0)
+    return {
+        "name": tensor.name,
+        "dtype": tensor.type.dtype,
+        "layout": tensor.layout,
+        "shape": np.array(tensor.type.shape, np.int64),
+        "place": tensor.place if key is None else Place.SEGMENT,
+        "index": index,
+        "offset": offset,
+        "extent_axis": axis,
+        "extent_count": count,
+    }
+
+
+def _step(step: Step) -> dict[str, object]:
+    attributes = [
+        {
+            "name": attribute.name,
+            "ints": np.array(attribute.ints, np.int64),
+            "floats": np.array(attribute.floats, np.float32),
+            "text": attribute.text,
+        }
+        for attribute in sorted(step.attributes, key=lambda a: a.name)
+    ]
+    return {
+        "kernel": step.kernel,
+        "nodes": list(step.nodes),
+        "inputs": np.array(step.inputs, np.int32),
+        "outputs": np.array(step.outputs, np.int32),
+        "attributes": attributes,
+    }
+
+
+def _golden(golden: Golden, constants: _Constants) -> dict[str, object]:
+    def samples(arrays: dict[str, np.ndarray]) -> list[dict[str, object]]:
+        found = []
+        for name, array in arrays.items():
+            segment, offset = constants.place_golden(array)
+            found.append({"name": name, "segment": segment, "offset": offset, "length": array.nbytes})
+        return found
+
+    return {
+        "inputs": samples(golden.inputs),
+        "outputs": samples(golden.outputs),
+        "atol": golden.atol,
+        "rtol": golden.rtol,
+    }

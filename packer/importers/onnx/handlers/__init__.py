@@ -1,0 +1,25 @@
+"""One function an ONNX operator, in files by family; importing this package registers them all."""
+
+from packer.importers.onnx.handlers import (
+    constants,
+    control,
+    convolution,
+    einsum,
+    elementwise,
+    index,
+    matmul,
+    movement,
+    normalize,
+    optional,
+    pool,
+    quantize,
+    recurrent,
+    reduce,
+    sample,
+    signal,
+)
+
+__all__ = [
+    "constants", "control", "convolution", "einsum", "elementwise", "index", "matmul", "movement", "normalize",
+    "optional", "pool", "quantize", "recurrent", "reduce", "sample", "signal",
+]  # fmt: skip

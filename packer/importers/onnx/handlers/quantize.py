@@ -1,0 +1,152 @@
+"""Quantisation, and operators on quantised tensors as arithmetic on centred integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from onnx import TensorProto, helper
+
+from packer.importers.onnx.builder import Tensor
+from packer.importers.onnx.call import Call, Unsupported
+from packer.importers.onnx.handlers.convolution import conv_op
+from packer.importers.onnx.handlers.matmul import centred
+from packer.importers.onnx.numeric import carried_type, element_name, is_native
+from packer.importers.onnx.registry import handler
+from packer.ir import DType
+from packer.ir.ops import DequantizeLinear, MatMul, QuantizeLinear
+
+_EXACT = 1 << 24  # integers up to here are exact in float32
+
+
+def _optional_parameter(call: Call, index: int) -> Tensor | None:
+    return _parameter(call, index) if call.has(index) else None
+
+
+def _parameter(call: Call, index: int) -> Tensor:
+    """A scale or zero point; one of a single entry is a scalar."""
+    tensor = call.tensor(index)
+    return call.reshape(tensor, ()) if tensor.type.elements == 1 else tensor
+
+
+def _axis(call: Call, x: Tensor) -> int:
+    """The axis of per-channel parameters."""
+    return call.axis(call.integer("axis", 1), x.rank) if x.rank > 1 else 0
+
+
+def _is_blocked(call: Call, parameter: Tensor) -> bool:
+    return parameter.rank > 1 and call.integer("block_size", 0) > 0
+
+
+def _blocked(call: Call, x: Tensor, parameter: Tensor, axis: int) -> Tensor:
+    """A parameter with one entry a block of neighbours along `axis`, repeated to the shape of x."""
+    block, before, after = call.integer("block_size"), parameter.shape[: axis + 1], parameter.shape[axis + 1 :]
+    repeated = call.expand(call.reshape(parameter, (*before, 1, *after)), (*before, block, *after))
+    return call.slice(call.reshape(repeated, (*before[:-1], before[-1] * block, *after)), axis, 0, x.shape[axis])
+
+
+@handler("QuantizeLinear")
+def quantize_linear(call: Call) -> Tensor:
+    x, scale, zero = call.cast(call.tensor(0), DType.F32), _parameter(call, 1), _optional_parameter(call, 2)
+    target, axis = _quantized_type(call, zero), _axis(call, x)
+    if not _is_blocked(call, scale):
+        return call.emit(QuantizeLinear(axis), x, scale, zero or call.literal(np.zeros(scale.shape, target.numpy)))
+    levels = call.unary("round", call.binary("div", x, _blocked(call, x, scale, axis)))
+    if zero is not None:
+        levels = call.binary("add", levels, call.cast(_blocked(call, x, zero, axis), DType.F32))
+    return call.cast(levels, target)
+
+
+def _quantized_type(call: Call, zero: Tensor | None) -> DType:
+    """The element type of the result: that of the zero point, or the one the node names."""
+    element = call.integer("output_dtype", 0) or int(TensorProto.UINT8)
+    if zero is not None:
+        dtype = np.dtype(zero.dtype.numpy) if zero.data is None else zero.data.dtype
+        element = int(helper.np_dtype_to_tensor_dtype(dtype))
+    found = carried_type(element)
+    if found not in (DType.U8, DType.I8, DType.U16, DType.I16) or not is_native(element):
+        raise Unsupported(f"to {element_name(element)}")
+    return found
+
+
+@handler("DequantizeLinear")
+def dequantize_linear(call: Call) -> Tensor:
+    x, scale, zero = call.tensor(0), _parameter(call, 1), _optional_parameter(call, 2)
+    axis = _axis(call, x)
+    if not x.dtype.is_float and not _is_blocked(call, scale):
+        return call.emit(DequantizeLinear(axis), *(t for t in (x, scale, zero) if t is not None))
+    levels = call.cast(x, DType.F32)
+    if zero is not None:
+        levels = call.binary("sub", levels, _spread(call, x, call.cast(zero, DType.F32), axis))
+    return call.binary("mul", levels, _spread(call, x, scale, axis))
+
+
+def _spread(call: Call, x: Tensor, parameter: Tensor, axis: int) -> Tensor:
+    """A parameter shaped to broadcast over x: a scalar, one entry a channel, or one a block."""
+    return (
+        _blocked(call, x, parameter, axis) if _is_blocked(call, parameter) else _channels(call, parameter, axis, x.rank)
+    )
+
+
+def _channels(call: Call, parameter: Tensor, axis: int, rank: int) -> Tensor:
+    """[n] reshaped so that its entries lie along `axis` of a tensor of `rank`."""
+    if parameter.rank != 1:
+        return parameter
+    return call.reshape(parameter, (parameter.shape[0], *(1,) * (rank - axis - 1)))
+
+
+def _requantize(call: Call, sums: Tensor, scales: Sequence[Tensor], y_scale: Tensor, y_zero: Tensor) -> Tensor:
+    """Integer sums times the product of the input scales, quantised."""
+    values = call.cast(sums, DType.F32)
+    factor = call.binary("mul", *scales)
+    scalar = call.reshape(y_scale, ())
+    return call.emit(QuantizeLinear(0), call.binary("mul", values, factor), scalar, call.reshape(y_zero, ()))
+
+
+@handler("QLinearMatMul")
+def qlinear_matmul(call: Call) -> Tensor:
+    a_scale = call.tensor(1)
+    a = centred(call, call.tensor(0), call.tensor(2), -2)
+    b = centred(call, call.tensor(3), call.tensor(5), -1)
+    rows = call.reshape(a_scale, (*a_scale.shape, 1)) if a_scale.type.elements > 1 else _parameter(call, 1)
+    if call.tensor(6).type.elements != 1:
+        raise Unsupported("one output scale a row")
+    return _requantize(call, call.emit(MatMul(), a, b), (rows, _parameter(call, 4)), call.tensor(6), call.tensor(7))
+
+
+def _integer_conv(
+    call: Call, x: Tensor, x_zero: Tensor | None, w: Tensor, w_zero: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """The centred weights and the convolution of centred integers, in float32. Padding counts as the zero point."""
+    values = call.cast(centred(call, x, None if x_zero is None else call.reshape(x_zero, ()), -1), DType.F32)
+    if w_zero is not None and w_zero.type.elements > 1:
+        w_zero = call.reshape(w_zero, (w_zero.shape[0], *(1,) * (w.rank - 1)))
+    elif w_zero is not None:
+        w_zero = call.reshape(w_zero, ())
+    weights = call.cast(centred(call, w, w_zero, -1), DType.F32)
+    return weights, call.emit(conv_op(call, x, w), values, weights)
+
+
+@handler("ConvInteger")
+def conv_integer(call: Call) -> Tensor:
+    """Convolved in float32 where the sums are sure to be exact there."""
+    w = call.tensor(1)
+    weights, sums = _integer_conv(call, call.tensor(0), call.optional(2), w, call.optional(3))
+    largest = 255 * (255 * w.type.elements // max(w.shape[0], 1) if weights.data is None else _row_sum(weights.data))
+    if largest >= _EXACT:
+        raise Unsupported("sums that may not be exact in float32")
+    return call.cast(sums, DType.I32)
+
+
+def _row_sum(weights: np.ndarray) -> int:
+    return int(np.abs(weights).reshape(weights.shape[0], -1).sum(axis=1, dtype=np.float64).max(initial=0))
+
+
+@handler("QLinearConv")
+def qlinear_conv(call: Call) -> Tensor:
+    x, x_scale, w, w_scale, bias = call.tensor(0), call.tensor(1), call.tensor(3), call.tensor(4), call.optional(8)
+    _, sums = _integer_conv(call, x, call.tensor(2), w, call.tensor(5))
+    if bias is not None:
+        sums = call.binary("add", sums, _channels(call, call.cast(bias, DType.F32), 1, x.rank))
+    per_channel = _channels(call, w_scale, 1, x.rank) if w_scale.type.elements > 1 else call.reshape(w_scale, ())
+    return _requantize(call, sums, (call.reshape(x_scale, ()), per_channel), call.tensor(6), call.tensor(7))

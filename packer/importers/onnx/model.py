@@ -1,0 +1,129 @@
+"""An ONNX model, whole, into a graph of the IR."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import onnx
+
+from packer.errors import ModelError
+from packer.importers.onnx import handlers as handlers
+from packer.importers.onnx.builder import Builder, Tensor
+from packer.importers.onnx.inputs import check_output, input_types
+from packer.importers.onnx.load import load, opsets_of
+from packer.importers.onnx.tensors import Store
+from packer.importers.onnx.walk import Scope, Walker
+from packer.ir import Graph, TensorType
+
+__all__ = ["import_onnx"]
+
+
+def import_onnx(
+    path_or_model: str | os.PathLike[str] | onnx.ModelProto,
+    *,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    constants: Mapping[str, np.ndarray] | None = None,
+) -> Graph:
+    """The model as a validated graph with static shapes, all constant parts folded.
+
+    `shapes` gives inputs a shape (all of its dimensions); an unknown first dimension is 1 otherwise. `constants` gives
+    inputs a value, which makes them no inputs any more. Raises UnsupportedOperators listing everything that cannot be
+    packed, or ModelError for anything else that is wrong. https://onnx.ai/onnx/repo-docs/IR.html
+    """
+    model, folder = load(path_or_model)
+    graph, pins = model.graph, dict(constants or {})
+    stored = {tensor.name for tensor in graph.initializer} | {sparse.values.name for sparse in graph.sparse_initializer}
+    inputs = [info for info in graph.input if info.name not in stored]
+    types = input_types(inputs, {**(shapes or {}), **{name: np.shape(value) for name, value in pins.items()}})
+    for info in graph.output:
+        check_output(info)
+
+    builder = Builder(_names(graph))
+    walker = Walker(builder, Store(folder), model.functions)
+    scope = Scope(None, "", opsets_of(model.opset_import))
+    walker.constants(scope, graph)
+    for name, type in types.items():
+        scope.define(
+            name, builder.literal(name, _pinned(name, pins[name], type)) if name in pins else builder.input(name, type)
+        )
+    try:
+        walker.run(scope, graph.node, _needed(graph))
+    except ModelError:
+        walker.raise_unsupported()
+        raise
+    walker.raise_unsupported()
+    results = _results(scope, graph)
+    return builder.finish(graph.name or "model", results)
+
+
+def _needed(graph: onnx.GraphProto) -> set[int]:
+    """Positions of the nodes that contribute to an output: what else is in a model cannot make it unfit."""
+    makers: dict[str, int] = {}
+    for position, node in enumerate(graph.node):
+        for name in filter(None, node.output):
+            if makers.setdefault(name, position) != position:
+                raise ModelError(
+                    "the model is not well formed",
+                    where=f"tensor '{name}'",
+                    expected="one node that makes it",
+                    got="two",
+                    hint="check the model with onnx.checker.check_model",
+                )
+    needed: set[int] = set()
+    waiting = [info.name for info in graph.output]
+    while waiting:
+        name = waiting.pop()
+        if name in makers and makers[name] not in needed:
+            needed.add(makers[name])
+            waiting.extend(_read(graph.node[makers[name]]))
+    return needed
+
+
+def _read(node: onnx.NodeProto) -> Iterator[str]:
+    """Every name that a node may read, those inside its subgraphs included."""
+    nodes = [node]
+    while nodes:
+        node = nodes.pop()
+        yield from node.input
+        for attribute in node.attribute:
+            for body in (attribute.g, *attribute.graphs):
+                nodes.extend(body.node)
+                yield from (info.name for info in body.output)
+
+
+def _names(graph: onnx.GraphProto) -> set[str]:
+    """Every name the top graph gives to a tensor."""
+    names = {info.name for info in (*graph.input, *graph.output)}
+    names.update(tensor.name for tensor in graph.initializer)
+    names.update(sparse.values.name for sparse in graph.sparse_initializer)
+    for node in graph.node:
+        names.update(node.output)
+    return names
+
+
+def _pinned(name: str, value: np.ndarray, type: TensorType) -> np.ndarray:
+    if np.asarray(value).dtype != type.dtype.numpy:
+        raise ModelError(
+            f"the value given for input '{name}' has another element type",
+            expected=type.dtype.numpy.name,
+            got=np.asarray(value).dtype.name,
+        )
+    return np.array(value)
+
+
+def _results(scope: Scope, graph: onnx.GraphProto) -> dict[str, Tensor]:
+    results: dict[str, Tensor] = {}
+    for info in graph.output:
+        try:
+            tensor = scope.find(info.name)
+        except KeyError:
+            raise ModelError(
+                f"output '{info.name}' is never computed", hint="check the model with onnx.checker.check_model"
+            ) from None
+        assert tensor is not None, "unsupported nodes were reported before"
+        if info.name in results:
+            raise ModelError(f"output '{info.name}' is listed twice", expected="distinct outputs")
+        results[info.name] = tensor
+    return results

@@ -1,0 +1,128 @@
+"""The graph: values, nodes in execution order, and the validator that proves it well formed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from packer.ir.ops.base import Op, ShapeError
+from packer.ir.types import DType, TensorType
+
+__all__ = ["Extent", "Graph", "Node", "Value"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """One tensor of the graph; `data` holds it when it is a constant (read-only, C-contiguous)."""
+
+    name: str
+    type: TensorType
+    data: np.ndarray | None = None
+
+    @staticmethod
+    def constant(name: str, data: np.ndarray) -> Value:
+        """A constant value owning a read-only copy of `data`."""
+        data = np.array(data, order="C", copy=True)
+        data.setflags(write=False)
+        return Value(name, TensorType(DType.of(data.dtype), data.shape), data)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operator application. An absent optional input is None.
+
+    `sources` are the names of the ONNX nodes it came from, for profiles and messages.
+    """
+
+    op: Op
+    inputs: tuple[str | None, ...]
+    outputs: tuple[str, ...]
+    sources: tuple[str, ...] = ()
+
+    def label(self) -> str:
+        """How messages name this node."""
+        return f"{type(self.op).__name__} '{self.sources[0] if self.sources else self.outputs[0]}'"
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Only the first `count` (an i64 scalar value) entries of `value` along `axis` are meaningful.
+
+    Operators whose result size depends on data (NonMaxSuppression, NonZero) have outputs of the largest
+    possible size and tell the real size in a count; the runtime trims graph outputs by it.
+    """
+
+    value: str
+    axis: int
+    count: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graph:
+    """Nodes in a valid execution order over named values. Never mutated: passes build new graphs."""
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    nodes: tuple[Node, ...]
+    values: dict[str, Value] = field(repr=False)
+    extents: tuple[Extent, ...] = ()
+
+    def type(self, name: str) -> TensorType:
+        return self.values[name].type
+
+    def constant(self, name: str | None) -> np.ndarray | None:
+        """The data of a constant value, else None."""
+        return None if name is None else self.values[name].data
+
+    def consumers(self) -> dict[str, list[Node]]:
+        """For each value, the nodes that read it, in execution order."""
+        found: dict[str, list[Node]] = {name: [] for name in self.values}
+        for node in self.nodes:
+            for name in dict.fromkeys(node.inputs):
+                if name is not None:
+                    found[name].append(node)
+        return found
+
+    def producers(self) -> dict[str, Node]:
+        """For each computed value, the node that writes it."""
+        return {name: node for node in self.nodes for name in node.outputs}
+
+    def replaced(self, nodes: list[Node], new_values: list[Value] = (), **changes: object) -> Graph:  # type: ignore[assignment]
+        """This graph with other nodes; unused values are dropped, `new_values` added or overriding."""
+        values = dict(self.values)
+        values.update((value.name, value) for value in new_values)
+        graph = replace(self, nodes=tuple(nodes), values=values, **changes)  # type: ignore[arg-type]
+        used = {*graph.inputs, *graph.outputs}
+        for node in graph.nodes:
+            used.update(name for name in node.inputs if name is not None)
+            used.update(node.outputs)
+        for extent in graph.extents:
+            used.add(extent.count)
+        extents = tuple(e for e in graph.extents if e.value in used)
+        return replace(graph, values={n: v for n, v in values.items() if n in used}, extents=extents)
+
+    def validate(self) -> None:
+        """Raise ShapeError unless every name is defined once before use and every type is what its op infers."""
+        defined = set(self.inputs) | {n for n, v in self.values.items() if v.data is not None}
+        for node in self.nodes:
+            for name in node.inputs:
+                if name is not None and name not in defined:
+                    raise ShapeError(f"{node.label()}: input '{name}' is used before it is defined")
+            types = node.op.infer([None if n is None else self.type(n) for n in node.inputs])
+            if len(types) < len(node.outputs):
+                raise ShapeError(f"{node.label()}: expected at most {len(types)} outputs, got {len(node.outputs)}")
+            for name, inferred in zip(node.outputs, types, strict=False):
+                if name in defined:
+                    raise ShapeError(f"{node.label()}: output '{name}' is defined twice")
+                defined.add(name)
+                if self.type(name) != inferred:
+                    raise ShapeError(f"{node.label()}: output '{name}' is {self.type(name)}, inferred {inferred}")
+        for name in self.outputs:
+            if name not in defined:
+                raise ShapeError(f"graph output '{name}' is never defined")
+        for value in self.values.values():
+            data, type = value.data, value.type
+            if data is not None and (data.shape != type.shape or data.dtype != type.dtype.numpy):
+                raise ShapeError(f"constant '{value.name}' does not match its type {value.type}")

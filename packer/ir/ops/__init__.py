@@ -1,0 +1,71 @@
+"""The operators of the IR, one family a file. Importers translate ONNX into these; targets compile these."""
+
+from packer.ir.ops.base import Activation, Op, ShapeError
+from packer.ir.ops.conv import Conv, ConvTranspose
+from packer.ir.ops.elementwise import Binary, Cast, DequantizeLinear, QuantizeLinear, ScaleShift, Unary, Where
+from packer.ir.ops.index import (
+    Gather,
+    GatherElements,
+    GatherND,
+    OneHot,
+    ReverseSequence,
+    ScatterElements,
+    ScatterND,
+)
+from packer.ir.ops.matmul import MatMul
+from packer.ir.ops.movement import Concat, Expand, Pad, Reshape, Slice, Tile, Transpose
+from packer.ir.ops.normalize import LpNormalize, Lrn, Normalize
+from packer.ir.ops.pool import MaxUnpool, Pool
+from packer.ir.ops.recurrent import Recurrent
+from packer.ir.ops.reduce import ArgReduce, CumSum, Reduce, Softmax
+from packer.ir.ops.resize import Resize
+from packer.ir.ops.sample import GridSample, RoiAlign
+from packer.ir.ops.selection import Compress, NonMaxSuppression, NonZero, TopK, Trilu
+
+__all__ = [
+    "Activation",
+    "ArgReduce",
+    "Binary",
+    "Cast",
+    "Compress",
+    "Concat",
+    "Conv",
+    "ConvTranspose",
+    "CumSum",
+    "DequantizeLinear",
+    "Expand",
+    "Gather",
+    "GatherElements",
+    "GatherND",
+    "GridSample",
+    "LpNormalize",
+    "Lrn",
+    "MatMul",
+    "MaxUnpool",
+    "NonMaxSuppression",
+    "NonZero",
+    "Normalize",
+    "OneHot",
+    "Op",
+    "Pad",
+    "Pool",
+    "QuantizeLinear",
+    "Recurrent",
+    "Reduce",
+    "Reshape",
+    "Resize",
+    "ReverseSequence",
+    "RoiAlign",
+    "ScaleShift",
+    "ScatterElements",
+    "ScatterND",
+    "ShapeError",
+    "Slice",
+    "Softmax",
+    "Tile",
+    "TopK",
+    "Transpose",
+    "Trilu",
+    "Unary",
+    "Where",
+]

@@ -1,0 +1,199 @@
+"""Operators that move data without arithmetic. Any element type."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from packer.ir.ops.base import Op
+from packer.ir.ops.shape import (
+    broadcast,
+    expect,
+    expect_choice,
+    expect_length,
+    expect_same,
+    expect_shape,
+    operands,
+    with_shape,
+)
+from packer.ir.types import TensorType
+
+__all__ = ["Concat", "Expand", "Pad", "Reshape", "Slice", "Tile", "Transpose"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reshape(Op):
+    """Same elements in row-major order under another static shape (also Flatten, Squeeze, Unsqueeze)."""
+
+    shape: tuple[int, ...]
+    inplace: ClassVar[tuple[int, ...]] = (0,)
+
+    def infer(self, inputs: Sequence[TensorType | None]) -> tuple[TensorType, ...]:
+        (x,), _ = operands(inputs, 1)
+        expect(min(self.shape, default=0) >= 0, "a static shape", self.shape)
+        expect(math.prod(self.shape) == x.elements, f"a shape of {x.elements} elements for {x}", self.shape)
+        return (with_shape(x, self.shape),)
+
+    def reference(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
+        return (x.reshape(self.shape),)
+
+
+@dataclass(frozen=True, slots=True)
+class Transpose(Op):
+    """Dimension i of the output is dimension perm[i] of the input."""
+
+    perm: tuple[int, ...]
+
+    def infer(self, inputs: Sequence[TensorType | None]) -> tuple[TensorType, ...]:
+        (x,), _ = operands(inputs, 1)
+        expect(sorted(self.perm) == list(range(x.rank)), f"a permutation of {x.rank} dimensions", self.perm)
+        return (with_shape(x, (x.shape[i] for i in self.perm)),)
+
+    def reference(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
+        return (np.ascontiguousarray(x.transpose(self.perm)).reshape([x.shape[i] for i in self.perm]),)
+
+
+@dataclass(frozen=True, slots=True)
+class Slice(Op):
+    """`y[i...] = x[starts + i * steps]` over all dimensions; `sizes` is the output shape.
+
+    Steps may be negative, not zero.
+    """
+
+    starts: tuple[int, ...]
+    steps: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+    def infer(self, inputs: Sequence[TensorType | None]) -> tuple[TensorType, ...]:
+        (x,), _ = operands(inputs, 1)
+        for what, values in (("starts", self.starts), ("steps", self.steps), ("sizes", self.sizes)):
+            expect_length(what, values, x.rank)
+        expect(0 not in self.steps, "steps other than 0", self.steps)
+        expect(min(self.sizes, default=0) >= 0, "sizes of 0 or more", self.sizes)
+        if math.prod(self.sizes):
+            for start, step, size, extent in zip(self.starts, self.steps, self.sizes, x.shape, strict=True):
+                last = start + (size - 1) * step
+                inside = 0 <= start < extent and 0 <= last < extent
+                expect(inside, f"a slice within 0..{extent - 1}", f"{start}..{last}")
+        return (with_shape(x, self.sizes),)
+
+    def reference(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
+        if not math.prod(self.sizes):
+            return (np.empty(self.sizes, x.dtype),)
+        key = []
+        for start, step, size in zip(self.starts, self.steps, self.sizes, strict=True):
+            stop = start + size * step
+            key.append(slice(start, None if stop < 0 else stop, step))
+        return (np.array(x[tuple(key)]),)
+
+
+@dataclass(frozen=True, slots=True)
+class Concat(Op):
+    """Join one or more inputs of one dtype along `axis` (>= 0)."""
+
+    axis: int
+
+    def infer(self, inputs: Sequence[TensorType | None]) -> tuple[TensorType, ...]:
+        parts, _ = operands(inputs, max(1, len(inputs)))
+        first = parts[0]
+        expect(0 <= self.axis < first.rank, f"axis within 0..{first.rank - 1}", self.axis)
+        before, after = first.shape[: self.axis], first.shape[self.axis + 1 :]
+        for i, part in enumerate(parts):
+            expect_same(f"input {i}", part, first)
+            expect_shape(f"input {i}", part, (*before, *part.shape[self.axis : self.axis + 1], *after))
+        return (with_shape(first, (*before, sum(part.shape[self.axis] for part in parts), *after)),)
+
+    def reference(self, *parts: np.ndarray) -> tuple[np.ndarray, ...]:
+        return (np.concatenate(parts, self.axis),)
+
+
+@dataclass(frozen=True, slots=True)
+class Expand(Op):
+    """Broadcast x to the static `shape` (already the broadcast result, rank >= that of x)."""
+
+    shape: tuple[int, ...]
+
+    def infer(self, inputs: Sequence[TensorType | None]) -> tuple[TensorType, ...]:
+        (x,), _ = operands(inputs, 1)
+        expect(min(self.shape, default=0) >= 0, "a static shape", self.shape)
+        expect(broadcast(x.shape, self.shape) == self.shape, f"a shape that {x} broadcasts to", self.shape)
+        return (with_shape(x, self.shape),)
+
+    def reference(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
+        return (np.broadcast_to(x, self.shape).copy(),)
+
+
+@dataclass(frozen=True, slots=True)
+class Tile(Op):
+    """Repeat x `repeats[i]` times along dimension i."""
+
+    repeats: tuple[int, ...]
+
+    def infer(self, inputs: Sequence[TensorType | None]) -> tuple[TensorType, ...]:
+        (x,), _ = operands(inputs, 1)
+        expect_length("repeats", self.repeats, x.rank)
+        expect(min(self.repeats, default=0) >= 0, "repeats of 0 or more", self.repeats)
+        return (with_shape(x, (n * r for n, r in zip(x.shape, self.repeats, strict=True))),)
+
+    def reference(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
+        return (np.tile(x, self.repeats),)
+
+
+@dataclass(frozen=True, slots=True)
+class Pad(Op):
+    """Pad by `pads` (begins of all dimensions, then ends; negative values crop).
+
+    `mode`: "constant", "reflect", "edge", "wrap"; all but "constant" read x as if it were repeated without end, so that
+    the output holds its positions from -begin to extent + end - 1.
+    Inputs: x, optional scalar value of x's dtype for "constant" (default 0).
+    https://onnx.ai/onnx/operators/onnx__Pad.html
+    """
+
+    pads: tuple[int, ...]
+    mode: str = "constant"
+
+    def infer(self, inputs: Sequence[TensorType | None]) -> tuple[TensorType, ...]:
+        (x,), (value,) = operands(inputs, 1, 1)
+        expect_choice("mode", self.mode, ("constant", "reflect", "edge", "wrap"))
+        expect_length("pads", self.pads, 2 * x.rank)
+        if value is not None:
+            expect_same("value", value, x)
+            expect_shape("value", value, ())
+        shape = self._padded(x.shape)
+        expect(min(shape, default=0) >= 0, f"pads that crop no more than {x} has", self.pads)
+        if self.mode != "constant":
+            for extent, padded in zip(x.shape, shape, strict=True):
+                expect(extent > 0 or padded == 0, f"a non-empty dimension to pad by '{self.mode}'", x)
+        return (with_shape(x, shape),)
+
+    def reference(self, x: np.ndarray, value: np.ndarray | None = None) -> tuple[np.ndarray, ...]:
+        if not x.size:
+            return (np.full(self._padded(x.shape), 0 if value is None else value, x.dtype),)
+        y, inside = x, np.ones((), bool)
+        for axis, (begin, end) in enumerate(zip(self._begins(), self._ends(), strict=True)):
+            extent = x.shape[axis]
+            position = np.arange(-begin, extent + end)
+            valid = (position >= 0) & (position < extent)
+            inside = inside & valid.reshape([-1 if i == axis else 1 for i in range(x.ndim)])
+            if self.mode == "reflect":
+                position = position % max(1, 2 * extent - 2)
+                position = np.minimum(position, 2 * extent - 2 - position)
+            elif self.mode == "wrap":
+                position = position % max(1, extent)
+            y = np.take(y, position, axis, mode="clip")
+        if self.mode != "constant":
+            return (y,)
+        return (np.where(inside, y, np.zeros((), x.dtype) if value is None else value),)
+
+    def _padded(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(n + b + e for n, b, e in zip(shape, self._begins(), self._ends(), strict=True))
+
+    def _begins(self) -> tuple[int, ...]:
+        return self.pads[: len(self.pads) // 2]
+
+    def _ends(self) -> tuple[int, ...]:
+        return self.pads[len(self.pads) // 2 :]

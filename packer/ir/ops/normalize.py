@@ -1,0 +1,103 @@
+"""Normalisations. Scale and bias are separate Binary nodes (a pass or target may fuse them)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from packer.ir.ops.base import Op
+from packer.ir.ops.shape import expect, expect_axes, expect_dtype, operands
+from packer.ir.types import DType, TensorType
+
+__all__ = ["LpNormalize", "Lrn", "Normalize"]
+
+
+@dataclass(frozen=True, slots=True)
+class Normalize(Op):
+    """`y = (x - mean) / sqrt(var + epsilon)` over `axes` (sorted, >= 0), population variance; f32.
+
+    With `rms`: `y = x / sqrt(mean(x^2) + epsilon)`.
+    Instance, layer, group and mean-variance normalisation are all this one.
+    """
+
+    axes: tuple[int, ...]
+    epsilon: float
+    rms: bool = False
+    inplace: ClassVar[tuple[int, ...]] = (0,)
+
+    def infer(self, inputs: Sequence[TensorType | None]) -> tuple[TensorType, ...]:
+        (x,), _ = operands(inputs, 1)
+        expect_dtype("x", x, DType.F32)
+        expect_axes(self.axes, x.rank)
+        return (x,)
+
+    @np.errstate(all="ignore")
+    def reference(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
+        centred = x if self.rms else x - _mean(x, self.axes)
+        return (np.asarray(centred / np.sqrt(_mean(np.square(centred), self.axes) + self.epsilon)),)
+
+
+@dataclass(frozen=True, slots=True)
+class LpNormalize(Op):
+    """`y = x / norm_p(x)` along `axis`; p is 1 or 2; a zero norm gives 0.
+
+    https://onnx.ai/onnx/operators/onnx__LpNormalization.html
+    """
+
+    axis: int
+    p: int = 2
+
+    def infer(self, inputs: Sequence[TensorType | None]) -> tuple[TensorType, ...]:
+        (x,), _ = operands(inputs, 1)
+        expect_dtype("x", x, DType.F32)
+        expect_axes((self.axis,), x.rank)
+        expect(self.p in (1, 2), "p of 1 or 2", self.p)
+        return (x,)
+
+    @np.errstate(all="ignore")
+    def reference(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
+        if self.p == 1:
+            norm = np.sum(np.abs(x), self.axis, keepdims=True)
+        else:
+            norm = np.sqrt(np.sum(np.square(x), self.axis, keepdims=True))
+        return (np.asarray(np.where(norm == 0, 0, x / np.where(norm == 0, 1, norm))),)
+
+
+@dataclass(frozen=True, slots=True)
+class Lrn(Op):
+    """Local response normalisation across channels (axis 1): `y = x / (bias + alpha / size * s)^beta`.
+
+    s sums the squares of channels c - floor((size - 1) / 2) to c + ceil((size - 1) / 2).
+    https://onnx.ai/onnx/operators/onnx__LRN.html
+    """
+
+    size: int
+    alpha: float
+    beta: float
+    bias: float
+
+    def infer(self, inputs: Sequence[TensorType | None]) -> tuple[TensorType, ...]:
+        (x,), _ = operands(inputs, 1)
+        expect_dtype("x", x, DType.F32)
+        expect(x.rank >= 2, "x of rank 2 or more", x)
+        expect(self.size >= 1, "a size of 1 or more", self.size)
+        return (x,)
+
+    @np.errstate(all="ignore")
+    def reference(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
+        squares, total = np.square(x), np.zeros_like(x)
+        channels, before = x.shape[1], (self.size - 1) // 2
+        for shift in range(-min(before, channels), min(self.size - before, channels)):
+            total[:, max(0, -shift) : channels - max(0, shift)] += squares[:, max(0, shift) : channels + min(0, shift)]
+        return (np.asarray(x / (self.bias + self.alpha / self.size * total) ** self.beta),)
+
+
+def _mean(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """The mean over axes, kept as dimensions of 1; NaN over nothing."""
+    count = 1
+    for axis in axes:
+        count *= x.shape[axis]
+    return np.asarray(np.sum(x, axes, keepdims=True) / x.dtype.type(count))

@@ -1,0 +1,83 @@
+"""Element types and tensor types: the whole type system of the IR."""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["DType", "TensorType"]
+
+
+class DType(enum.IntEnum):
+    """Element type; the numbers are those of the bundle format and are never re-used."""
+
+    F32 = 1
+    U8 = 2
+    I8 = 3
+    U16 = 4
+    I16 = 5
+    I32 = 6
+    I64 = 7
+    U32 = 8
+    U64 = 9
+    BOOL = 10
+
+    @property
+    def numpy(self) -> np.dtype:
+        """The numpy dtype with the same element layout."""
+        return _NUMPY[self]
+
+    @property
+    def bytes(self) -> int:
+        """Size of one element in bytes."""
+        return self.numpy.itemsize
+
+    @property
+    def is_float(self) -> bool:
+        return self is DType.F32
+
+    @classmethod
+    def of(cls, dtype: np.dtype | type) -> DType:
+        """The element type of a numpy dtype; raises KeyError for one the IR does not have."""
+        return _FROM_NUMPY[np.dtype(dtype)]
+
+
+_NUMPY: dict[DType, np.dtype] = {
+    DType.F32: np.dtype(np.float32),
+    DType.U8: np.dtype(np.uint8),
+    DType.I8: np.dtype(np.int8),
+    DType.U16: np.dtype(np.uint16),
+    DType.I16: np.dtype(np.int16),
+    DType.I32: np.dtype(np.int32),
+    DType.I64: np.dtype(np.int64),
+    DType.U32: np.dtype(np.uint32),
+    DType.U64: np.dtype(np.uint64),
+    DType.BOOL: np.dtype(np.bool_),
+}
+_FROM_NUMPY = {value: key for key, value in _NUMPY.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """Element type and static shape (elements per dimension, row-major order)."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        return self.elements * self.dtype.bytes
+
+    def __str__(self) -> str:
+        return f"{self.dtype.name.lower()}[{','.join(map(str, self.shape))}]"

@@ -1,0 +1,46 @@
+"""Graph passes, one a file: each takes a graph and gives a graph that computes the same with less."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from packer.ir import Graph
+from packer.passes.fold_constants import fold_constants
+from packer.passes.fold_scale import fold_scale
+from packer.passes.fuse_activation import fuse_activation
+from packer.passes.fuse_bias import fuse_bias
+from packer.passes.fuse_pad import fuse_pad
+from packer.passes.fuse_residual import fuse_residual
+from packer.passes.make_scale_shift import make_scale_shift
+from packer.passes.merge_duplicates import merge_duplicates
+from packer.passes.recognise_swish import recognise_swish
+from packer.passes.remove_dead import remove_dead
+from packer.passes.simplify_movement import simplify_movement
+
+__all__ = ["PASSES", "optimize"]
+
+PASSES: tuple[Callable[[Graph], Graph], ...] = (
+    remove_dead,
+    fold_constants,
+    merge_duplicates,
+    simplify_movement,
+    fuse_pad,
+    make_scale_shift,
+    fold_scale,
+    fuse_bias,
+    recognise_swish,
+    fuse_activation,
+    fuse_residual,
+)
+
+
+def optimize(graph: Graph) -> Graph:
+    """Run all passes in order, again and again until none changes anything; the result is validated."""
+    while True:
+        before = graph
+        for run in PASSES:
+            graph = run(graph)
+        if graph is before:
+            break
+    graph.validate()
+    return graph

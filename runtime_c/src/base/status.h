@@ -1,0 +1,25 @@
+/* How a function fails: a status, and a message kept for the calling thread. */
+#ifndef ERT_BASE_STATUS_H
+#define ERT_BASE_STATUS_H
+
+#include "edgert/edgert.h"
+
+/* A short text by value: lives until the end of the full expression that formats it. */
+typedef struct ert_text {
+  char s[256];
+} ert_text;
+
+ert_text ert_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Returns `status` after keeping the message: the status's sentence; `where`; `expected` and `got`; the status's hint.
+ * Lines whose texts are NULL or "" are left out. Control characters, which names from files may hold, become '?'. */
+edgert_status ert_fail(edgert_status status, const char *where, const char *expected, const char *got);
+
+/* Returns from the calling function if the expression gives an error. */
+#define ERT_TRY(expression)                                 \
+  do {                                                      \
+    edgert_status ert_try_status = (expression);            \
+    if (ert_try_status != EDGERT_OK) return ert_try_status; \
+  } while (0)
+
+#endif

@@ -1,0 +1,55 @@
+/* A bundle: a verified file in memory. The stages of opening one are a file each. */
+#ifndef ERT_BUNDLE_BUNDLE_H
+#define ERT_BUNDLE_BUNDLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "bundle/flatbuffer.h"
+#include "platform/file.h"
+
+enum { ERT_PAGE_BYTES = 4096, ERT_CHUNK_BYTES = 1 << 20 };
+
+/* Where a tensor lives; numbers of the bundle format. */
+typedef enum ert_place {
+  ERT_PLACE_ARENA = 0,
+  ERT_PLACE_SEGMENT = 1,
+  ERT_PLACE_INPUT = 2,
+  ERT_PLACE_OUTPUT = 3,
+} ert_place;
+
+struct edgert_bundle {
+  const uint8_t *data; /* the whole file */
+  uint64_t bytes;
+  ert_mapping mapping; /* owned; empty if `data` is the caller's */
+  ert_table root;
+  uint64_t metadata_end;
+  bool hashed; /* segments have been compared with their digests */
+};
+
+/* header.c: proves the file header, the digest of the metadata, and their structure as a flatbuffer; sets root and
+ * metadata_end. */
+edgert_status ert_header_verify(edgert_bundle *bundle);
+
+/* segments.c: proves that the segments fill the rest of the file, and that the golden samples lie in them. */
+edgert_status ert_segments_verify(const edgert_bundle *bundle);
+
+/* program.c: proves ranges and references of every program. */
+edgert_status ert_programs_verify(const edgert_bundle *bundle);
+
+/* integrity.c: compares every segment with its digest, on `threads` threads, and proves that gaps are zero. */
+edgert_status ert_integrity_verify(const edgert_bundle *bundle, uint32_t threads);
+
+/* The same for one segment, on the calling thread. */
+edgert_status ert_segment_intact(const edgert_bundle *bundle, uint32_t number);
+
+/* open.c: whether this machine and this library can run a program; the message of the failure says why not. */
+edgert_status ert_program_runnable(ert_table program);
+
+/* The bytes of a verified segment. */
+static inline const uint8_t *ert_segment_data(const edgert_bundle *bundle, ert_table segment) {
+  return bundle->data + ert_u64(segment, ERT_FIELD_SEGMENT_OFFSET, 0);
+}
+
+#endif

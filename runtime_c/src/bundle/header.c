@@ -1,0 +1,81 @@
+/* The file header: 128 bytes of magic, version, lengths and the digest of itself and of the metadata. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "bundle/bundle.h"
+#include "platform/sha256.h"
+
+enum {
+  MAGIC_BYTES = 8,
+  MAJOR_AT = 8,
+  MINOR_AT = 10,
+  FLAGS_AT = 12,
+  FILE_LENGTH_AT = 16,
+  METADATA_OFFSET_AT = 24,
+  METADATA_LENGTH_AT = 32,
+  RESERVED_AT = 40,
+  DIGEST_AT = 64,
+  SPARE_AT = 96,
+  HEADER_BYTES = 128,
+};
+
+enum { MAJOR = 1, MINOR = 0 };
+
+static const uint8_t magic[MAGIC_BYTES] = {0x89, 'E', 'D', 'G', 'E', 'R', 'T', '\n'};
+
+static uint64_t load(const uint8_t *data, size_t bytes) {
+  uint64_t x = 0;
+  memcpy(&x, data, bytes);
+  return x;
+}
+
+static edgert_status expect_zero(const uint8_t *data, uint64_t begin, uint64_t end) {
+  for (uint64_t i = begin; i < end; i++)
+    if (data[i] != 0)
+      return ert_fail(EDGERT_ERROR_MALFORMED, ert_format("byte %" PRIu64 " of the file", i).s, "0",
+                      ert_format("%u", data[i]).s);
+  return EDGERT_OK;
+}
+
+static edgert_status verify_version(const uint8_t *data) {
+  uint64_t major = load(data + MAJOR_AT, 2), minor = load(data + MINOR_AT, 2), flags = load(data + FLAGS_AT, 4);
+  if (major == MAJOR && minor <= MINOR && flags == 0) return EDGERT_OK;
+  return ert_fail(EDGERT_ERROR_VERSION, "byte 8 of the file",
+                  ert_format("version %d.0 to %d.%d", MAJOR, MAJOR, MINOR).s,
+                  ert_format("%" PRIu64 ".%" PRIu64 " with flags %" PRIu64, major, minor, flags).s);
+}
+
+edgert_status ert_header_verify(edgert_bundle *bundle) {
+  const uint8_t *data = bundle->data;
+  uint64_t present = bundle->bytes < MAGIC_BYTES ? bundle->bytes : MAGIC_BYTES;
+  if (present == 0 || memcmp(data, magic, present) != 0)
+    return ert_fail(EDGERT_ERROR_NOT_A_BUNDLE, "byte 0 of the file", "the signature \\x89EDGERT\\n",
+                    present ? "other bytes" : "an empty file");
+  if (bundle->bytes < HEADER_BYTES)
+    return ert_fail(EDGERT_ERROR_TRUNCATED, "file header", "128 bytes", ert_format("%" PRIu64, bundle->bytes).s);
+  ERT_TRY(verify_version(data));
+  uint64_t length = load(data + FILE_LENGTH_AT, 8);
+  if (length != bundle->bytes)
+    return ert_fail(EDGERT_ERROR_TRUNCATED, "length of the file", ert_format("%" PRIu64 " bytes", length).s,
+                    ert_format("%" PRIu64, bundle->bytes).s);
+  uint64_t offset = load(data + METADATA_OFFSET_AT, 8), bytes = load(data + METADATA_LENGTH_AT, 8);
+  if (offset != HEADER_BYTES || !ert_within(offset, bytes, length))
+    return ert_fail(EDGERT_ERROR_MALFORMED, "byte 24 of the file: metadata", "offset 128, length within the file",
+                    ert_format("offset %" PRIu64 ", length %" PRIu64, offset, bytes).s);
+  ERT_TRY(expect_zero(data, RESERVED_AT, DIGEST_AT));
+  ERT_TRY(expect_zero(data, SPARE_AT, HEADER_BYTES));
+  uint8_t digest[ERT_SHA256_BYTES];
+  ert_sha256 hash;
+  ert_sha256_start(&hash);
+  ert_sha256_add(&hash, data, DIGEST_AT);
+  ert_sha256_add(&hash, data + offset, bytes);
+  ert_sha256_finish(&hash, digest);
+  if (memcmp(digest, data + DIGEST_AT, sizeof digest) != 0)
+    return ert_fail(EDGERT_ERROR_CORRUPT, "header and metadata, byte 0 to the end of the metadata",
+                    "the SHA-256 at byte 64", "another");
+  ERT_TRY(ert_flatbuffer_verify(data + offset, bytes, offset));
+  bundle->root = ert_root(data + offset);
+  bundle->metadata_end = offset + bytes;
+  return EDGERT_OK;
+}

@@ -1,0 +1,133 @@
+/* Opening a bundle, and what it says of its programs. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/kernel.h"
+#include "bundle/bundle.h"
+#include "platform/cpu.h"
+
+static edgert_status read_options(const edgert_open_options *given, edgert_open_options *out) {
+  *out = (edgert_open_options){.struct_size = sizeof *out};
+  if (given) {
+    if (given->struct_size != sizeof *out)
+      return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, "options.struct_size", ert_format("%zu", sizeof *out).s,
+                      ert_format("%zu", given->struct_size).s);
+    *out = *given;
+  }
+  if (out->integrity != EDGERT_INTEGRITY_FULL && out->integrity != EDGERT_INTEGRITY_METADATA)
+    return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, "options.integrity", "0 or 1",
+                    ert_format("%d", (int)out->integrity).s);
+  if (out->threads == 0) out->threads = ert_cpu_cores();
+  return EDGERT_OK;
+}
+
+static edgert_status verify(edgert_bundle *bundle, const edgert_open_options *options) {
+  ERT_TRY(ert_header_verify(bundle));
+  ERT_TRY(ert_segments_verify(bundle));
+  ERT_TRY(ert_programs_verify(bundle));
+  if (options->integrity == EDGERT_INTEGRITY_FULL) {
+    ERT_TRY(ert_integrity_verify(bundle, options->threads));
+    bundle->hashed = true;
+  }
+  return EDGERT_OK;
+}
+
+/* Verifies the bytes at `data`; takes over `mapping`, whatever the outcome. */
+static edgert_status open_bytes(const void *data, size_t bytes, ert_mapping mapping, const edgert_open_options *options,
+                                edgert_bundle **out) {
+  void *memory;
+  edgert_status status = ert_allocate(sizeof(edgert_bundle), "bundle", &memory);
+  if (status != EDGERT_OK) {
+    ert_unmap(mapping);
+    return status;
+  }
+  edgert_bundle *bundle = memory;
+  *bundle = (edgert_bundle){.data = data, .bytes = bytes, .mapping = mapping};
+  status = verify(bundle, options);
+  if (status != EDGERT_OK) {
+    edgert_bundle_close(bundle);
+    return status;
+  }
+  *out = bundle;
+  return EDGERT_OK;
+}
+
+edgert_status edgert_bundle_open(const char *path, const edgert_open_options *given, edgert_bundle **out) {
+  if (!out) return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, "out", "a pointer", "NULL");
+  *out = NULL;
+  if (!path) return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, "path", "a text", "NULL");
+  edgert_open_options options;
+  ERT_TRY(read_options(given, &options));
+  ert_mapping mapping;
+  ERT_TRY(ert_map(path, &mapping));
+  return open_bytes(mapping.data, mapping.bytes, mapping, &options, out);
+}
+
+edgert_status edgert_bundle_open_memory(const void *data, size_t bytes, const edgert_open_options *given,
+                                        edgert_bundle **out) {
+  if (!out) return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, "out", "a pointer", "NULL");
+  *out = NULL;
+  if (!data && bytes > 0) return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, "data", "a pointer", "NULL");
+  if ((uintptr_t)data % ERT_ALIGNMENT != 0)
+    return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, "data", "a multiple of 64", ert_format("%p", data).s);
+  edgert_open_options options;
+  ERT_TRY(read_options(given, &options));
+  return open_bytes(data, bytes, (ert_mapping){NULL, 0}, &options, out);
+}
+
+void edgert_bundle_close(edgert_bundle *bundle) {
+  if (!bundle) return;
+  ert_unmap(bundle->mapping);
+  ert_free(bundle);
+}
+
+edgert_status ert_program_runnable(ert_table program) {
+  const char *target = ert_string(program, ERT_FIELD_PROGRAM_TARGET),
+             *arch = ert_string(program, ERT_FIELD_PROGRAM_ARCH);
+  if (strcmp(arch, ert_cpu_arch) != 0)
+    return ert_fail(EDGERT_ERROR_NO_PROGRAM, ert_format("program '%.80s'", target).s,
+                    ert_format("a machine with %.40s", arch).s, ert_cpu_arch);
+  ert_vector steps = ert_items(program, ERT_FIELD_PROGRAM_STEPS);
+  for (uint32_t i = 0; i < steps.count; i++) {
+    const char *kernel = ert_string(ert_item(steps, i), ERT_FIELD_STEP_KERNEL);
+    if (!ert_kernel_find(kernel))
+      return ert_fail(EDGERT_ERROR_UNKNOWN_KERNEL, ert_format("program '%.80s', step %" PRIu32, target, i).s, NULL,
+                      ert_format("kernel '%.80s'", kernel).s);
+  }
+  return EDGERT_OK;
+}
+
+edgert_status edgert_bundle_describe(const edgert_bundle *bundle, edgert_bundle_info *out) {
+  ert_vector segments = ert_items(bundle->root, ERT_FIELD_BUNDLE_SEGMENTS);
+  *out = (edgert_bundle_info){
+      .model = ert_string(bundle->root, ERT_FIELD_BUNDLE_MODEL),
+      .producer = ert_string(bundle->root, ERT_FIELD_BUNDLE_PRODUCER),
+      .bytes = bundle->bytes,
+      .segments = segments.count,
+      .goldens = ert_items(bundle->root, ERT_FIELD_BUNDLE_GOLDENS).count,
+  };
+  for (uint32_t i = 0; i < segments.count; i++)
+    out->segment_bytes += ert_u64(ert_item(segments, i), ERT_FIELD_SEGMENT_LENGTH, 0);
+  return EDGERT_OK;
+}
+
+uint32_t edgert_bundle_program_count(const edgert_bundle *bundle) {
+  return ert_items(bundle->root, ERT_FIELD_BUNDLE_PROGRAMS).count;
+}
+
+edgert_status edgert_bundle_program(const edgert_bundle *bundle, uint32_t index, edgert_program_info *out) {
+  ert_vector programs = ert_items(bundle->root, ERT_FIELD_BUNDLE_PROGRAMS);
+  if (index >= programs.count)
+    return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, "index", ert_format("below %" PRIu32, programs.count).s,
+                    ert_format("%" PRIu32, index).s);
+  ert_table program = ert_item(programs, index);
+  *out = (edgert_program_info){
+      .target = ert_string(program, ERT_FIELD_PROGRAM_TARGET),
+      .arch = ert_string(program, ERT_FIELD_PROGRAM_ARCH),
+      .steps = ert_items(program, ERT_FIELD_PROGRAM_STEPS).count,
+      .arena_bytes = ert_u64(program, ERT_FIELD_PROGRAM_ARENA_BYTES, 0),
+      .runnable = ert_program_runnable(program),
+  };
+  return EDGERT_OK;
+}

@@ -1,0 +1,153 @@
+/* binary: a function of two variables on every pair of elements, with broadcasting and an optional activation. */
+#include <string.h>
+
+#include "kernels/binary_integer.h"
+#include "kernels/binary_kinds.h"
+#include "kernels/broadcast.h"
+#include "kernels/dtypes.h"
+#include "kernels/simd/simd.h"
+#include "kernels/tensor.h"
+#include "kernels/unary_kinds.h"
+
+enum {
+  UNIT = 256,   /* elements of a unit of work; a multiple of 16 */
+  CHUNK = 4096, /* elements computed before the activation passes over them; a multiple of 16 */
+  SHORT = 64,   /* rows shorter than this are repeated into a tile */
+  TILE = 1024,  /* elements of a tile, at least */
+};
+
+typedef struct binary_state {
+  ert_broadcast walk;
+  int64_t units;
+  ert_binary_row row; /* NULL: float32 to float32 */
+  const ert_simd *simd;
+  ert_activation activation;
+  size_t in_size, out_size; /* of an element */
+  int kind;
+  int form;          /* float32 only */
+  int repeated;      /* operand whose short row is repeated in scratch; -1: none */
+  int64_t period;    /* elements of that row */
+  int64_t tile_size; /* a multiple of period */
+} binary_state;
+
+static const char *const names[] = {
+#define X(upper, lower, types) lower,
+    ERT_BINARY_KIND_LIST(X)
+#undef X
+        NULL};
+
+static const char *const types[] = {
+#define X(upper, lower, types) types,
+    ERT_BINARY_KIND_LIST(X)
+#undef X
+};
+
+static bool gives_bool(int kind) { return kind >= ERT_BINARY_EQUAL && kind <= ERT_BINARY_GREATER_EQUAL; }
+
+/* When one operand is a row that repeats while the other moves on, the two inner dimensions become one long row. */
+static void plan_repetition(binary_state *s) {
+  ert_broadcast *w = &s->walk;
+  s->repeated = -1;
+  if (w->rank < 2 || w->elements == 0) return;
+  int row = w->rank - 1, outer = w->rank - 2;
+  int64_t n = w->shape[row];
+  for (int k = 0; k < 2; k++) {
+    const int64_t *own = w->stride[k], *other = w->stride[1 - k];
+    if (own[row] != 1 || own[outer] != 0 || other[row] != 1 || other[outer] != n) continue;
+    bool lanes = n == 16 && !s->row, moves = false;
+    for (int i = 0; i < outer; i++) moves |= own[i] != 0;
+    if (!lanes && (moves || n >= SHORT)) return;
+    if (lanes) {
+      s->form = k ? ERT_FORM_B_LANES : ERT_FORM_A_LANES;
+    } else {
+      s->repeated = k;
+      s->period = n;
+      s->tile_size = n * ((TILE + n - 1) / n);
+    }
+    w->shape[outer] *= n;
+    w->stride[k][outer] = lanes ? 0 : 1;
+    w->stride[1 - k][outer] = 1;
+    w->rank--;
+    return;
+  }
+}
+
+static edgert_status prepare(ert_prepare *p) {
+  ERT_TRY(ert_expect_operands(p, 2, 2, 1, 1));
+  ert_allow_in_place(p, 0);
+  ert_allow_in_place(p, 1);
+  const ert_tensor *a = p->step->in[0], *b = p->step->in[1], *y = p->step->out[0];
+  void *state;
+  ERT_TRY(ert_state(p, sizeof(binary_state), &state));
+  binary_state *s = state;
+  ERT_TRY(ert_choice(p, "kind", names, &s->kind));
+  ERT_TRY(ert_expect_dtype(p, b, (edgert_dtype)a->dtype));
+  ERT_TRY(ert_expect_dtype(p, y, gives_bool(s->kind) ? EDGERT_BOOL : (edgert_dtype)a->dtype));
+  if (!strchr(types[s->kind], ert_dtype_letter(a->dtype)))
+    return ert_reject(p, "element type", "one that the function takes", "%s of type %d", names[s->kind], a->dtype);
+  ERT_TRY(ert_activation_read(p, &s->activation));
+  if (s->activation.kind != ERT_UNARY_IDENTITY) ERT_TRY(ert_expect_dtype(p, y, EDGERT_F32));
+  if (y->layout != ERT_LAYOUT_PLANAR) ERT_TRY(ert_expect_dtype(p, y, EDGERT_F32));
+  ERT_TRY(ert_broadcast_plan(p, 2, &s->walk));
+
+  s->simd = p->simd;
+  s->in_size = ert_dtype_bytes(a->dtype);
+  s->out_size = ert_dtype_bytes(y->dtype);
+  s->row = a->dtype == EDGERT_F32 && !gives_bool(s->kind) ? NULL : ert_binary_row_find(s->kind, a->dtype);
+  const ert_broadcast *w = &s->walk;
+  int last = w->rank - 1;
+  s->form = w->stride[0][last] == 0 ? ERT_FORM_A_ONE : w->stride[1][last] == 0 ? ERT_FORM_B_ONE : ERT_FORM_SAME;
+  plan_repetition(s);
+  if (s->repeated >= 0) p->step->scratch_bytes = (size_t)s->tile_size * s->in_size;
+
+  bool slow = s->kind == ERT_BINARY_POW || s->kind == ERT_BINARY_MOD || s->kind == ERT_BINARY_FMOD;
+  s->units = w->elements / UNIT + (w->elements % UNIT != 0);
+  p->step->tasks = ert_cut(s->units, UNIT * (slow ? 30 : 1), p->workers);
+  return EDGERT_OK;
+}
+
+/* The repeated operand's row, tile_size elements long. */
+static const char *make_tile(const binary_state *s, const void *from, char *tile) {
+  size_t row = (size_t)s->period * s->in_size, bytes = (size_t)s->tile_size * s->in_size;
+  for (size_t at = 0; at < bytes; at += row) memcpy(tile + at, from, row);
+  return tile;
+}
+
+static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
+  const binary_state *s = step->state;
+  const ert_broadcast *w = &s->walk;
+  const int last = w->rank - 1;
+  const char *in[2] = {step->in[0]->data, step->in[1]->data};
+  char *y = step->out[0]->data;
+  int64_t at = ert_cut_at(s->units, step->tasks, begin) * UNIT;
+  const int64_t stop = ert_min64(ert_cut_at(s->units, step->tasks, end) * UNIT, w->elements);
+  if (at >= stop) return;
+  if (s->repeated >= 0) in[s->repeated] = make_tile(s, in[s->repeated], scratch);
+
+  ert_broadcast_cursor cursor;
+  ert_broadcast_seek(w, at, &cursor);
+  while (at < stop) {
+    const int64_t i = cursor.index[last];
+    int64_t n = ert_min64(ert_min64(w->shape[last] - i, stop - at), CHUNK);
+    const char *operand[2];
+    for (int k = 0; k < 2; k++) {
+      int64_t offset = k == s->repeated ? i % s->period : cursor.offset[k] + i * w->stride[k][last];
+      operand[k] = in[k] + (size_t)offset * s->in_size;
+    }
+    if (s->repeated >= 0) n = ert_min64(n, s->tile_size - i % s->period);
+    if (s->row) {
+      s->row(operand[0], operand[1], y + (size_t)at * s->out_size, (size_t)n, (size_t)w->stride[0][last],
+             (size_t)w->stride[1][last]);
+    } else {
+      float *to = (float *)(void *)y + at;
+      s->simd->binary(s->kind, s->form, (const void *)operand[0], (const void *)operand[1], to, (size_t)n);
+      if (s->activation.kind != ERT_UNARY_IDENTITY)
+        s->simd->unary(s->activation.kind, s->activation.alpha, s->activation.beta, to, to, (size_t)n);
+    }
+    at += n;
+    cursor.index[last] += n;
+    if (cursor.index[last] == w->shape[last]) ert_broadcast_next(w, &cursor);
+  }
+}
+
+const ert_kernel ert_kernel_binary = {"binary", prepare, run};

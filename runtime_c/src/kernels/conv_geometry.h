@@ -1,0 +1,38 @@
+/* The geometry of a convolution, proven from a step's operands and attributes and lifted to three spatial dimensions. */
+#ifndef ERT_KERNELS_CONV_GEOMETRY_H
+#define ERT_KERNELS_CONV_GEOMETRY_H
+
+#include "base/kernel.h"
+
+/* Spatial dimensions are depth, height, width; those a step lacks have extent 1, stride 1 and no padding. */
+typedef struct ert_conv_geometry {
+  int64_t batch, groups;
+  int64_t channels;                                                 /* input channels of a group */
+  int64_t filters;                                                  /* output channels of a group */
+  int64_t in[3], out[3], kernel[3], stride[3], pad[3], dilation[3]; /* pad: before the first position */
+  int64_t reach[3]; /* (kernel - 1) * dilation: how far the last tap lies from the first; 0 if there are no taps */
+} ert_conv_geometry;
+
+/* Reads the attributes strides, pads, dilations and group against x [N,C,spatial], y [N,K,spatial] and a kernel of `kernel`
+ * spatial extents; proves dtypes, ranks and y's shape. `transposed`: x and y change roles in the extents (conv_transpose),
+ * with the attribute output_padding. Leaves layouts to the caller. */
+edgert_status ert_conv_geometry_read(const ert_prepare *p, const ert_tensor *x, const ert_tensor *y,
+                                     const int64_t *kernel, bool transposed, ert_conv_geometry *out);
+
+/* Refuses strides, pads and dilations that make a task gather `floats` inputs, zeros included, out of all proportion to the
+ * inputs there are and to the `products` made of them: else a few bytes could ask for any amount of memory and time. */
+edgert_status ert_conv_expect_worth(const ert_prepare *p, int64_t floats, double products);
+
+/* Product of three extents. */
+static inline int64_t ert_volume(const int64_t extent[3]) { return extent[0] * extent[1] * extent[2]; }
+
+/* Of the `n` taps `dilation` apart starting at `first`, those that lie in [0, extent): [*begin, *end). */
+static inline void ert_taps_inside(int64_t first, int64_t dilation, int64_t n, int64_t extent, int64_t *begin,
+                                   int64_t *end) {
+  *begin = first >= 0 ? 0 : (dilation - 1 - first) / dilation;
+  *end = first >= extent ? 0 : (extent - first + dilation - 1) / dilation;
+  if (*end > n) *end = n;
+  if (*begin > *end) *begin = *end;
+}
+
+#endif

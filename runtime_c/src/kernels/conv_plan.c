@@ -1,0 +1,143 @@
+/* How a convolution is cut into tasks, and where the inputs of each output lie. */
+#include "kernels/conv_plan.h"
+
+#include "base/checked.h"
+#include "kernels/partition.h"
+
+enum {
+  BAND_FLOATS = 128 * 1024, /* inputs of a band stay in the second-level cache beside the weights of a few blocks */
+  LEAST_COLUMNS = 56,       /* of a band that is part of a row */
+};
+
+/* Output positions of kernel 1, stride 1 and no padding need no rows: the image is one row. */
+static void flatten(ert_conv_geometry *g) {
+  for (int d = 0; d < 3; d++)
+    if (g->kernel[d] != 1 || g->stride[d] != 1 || g->in[d] != g->out[d] || g->pad[d] != 0) return;
+  g->in[2] = g->out[2] = ert_volume(g->in);
+  g->in[0] = g->out[0] = g->in[1] = g->out[1] = 1;
+}
+
+/* No input channels: nothing is read, the geometry of the inputs does not matter. */
+static void without_inputs(ert_conv_geometry *g) {
+  for (int d = 0; d < 3; d++) {
+    g->in[d] = g->out[d];
+    g->kernel[d] = g->stride[d] = 1;
+    g->pad[d] = g->reach[d] = 0;
+  }
+}
+
+static bool is_padded(const ert_conv_geometry *g) {
+  for (int d = 0; d < 3; d++)
+    if (g->pad[d] > 0 || (g->out[d] - 1) * g->stride[d] + g->reach[d] >= g->in[d]) return true;
+  return false;
+}
+
+/* Input extent that `n` neighbouring outputs reach. */
+static int64_t reach_of(const ert_conv_geometry *g, int d, int64_t n) {
+  return (n - 1) * g->stride[d] + g->reach[d] + 1;
+}
+
+/* Floats of the inputs of a band; -1 if they overflow. */
+static int64_t band_floats(const ert_conv_geometry *g, int64_t rows, int64_t columns) {
+  size_t size = (size_t)g->channels;
+  if (!ert_multiply(size, (size_t)g->kernel[0], &size) || !ert_multiply(size, (size_t)reach_of(g, 1, rows), &size) ||
+      !ert_multiply(size, (size_t)reach_of(g, 2, columns), &size) || size > INT64_MAX / 64)
+    return -1;
+  return (int64_t)size;
+}
+
+/* The most neighbours whose inputs fit a band, when one needs `one` floats and each further one `more`. */
+static int64_t fitting(int64_t one, int64_t more) {
+  return one >= BAND_FLOATS ? 1 : 1 + (BAND_FLOATS - one) / ert_max64(more, 1);
+}
+
+/* Bands small enough for the cache: of whole rows, or of parts of one row. */
+static bool cut_for_cache(ert_conv_plan *plan) {
+  const ert_conv_geometry *g = &plan->g;
+  const int64_t row = band_floats(g, 1, g->out[2]), two_rows = band_floats(g, 2, g->out[2]);
+  if (row < 0 || two_rows < 0) return false;
+  if (row <= BAND_FLOATS) {
+    plan->row_bands = ert_ceil_divide(g->out[1], fitting(row, two_rows - row));
+    return true;
+  }
+  const int64_t one = band_floats(g, 1, 1);
+  const int64_t columns = ert_max64(fitting(one, band_floats(g, 1, 2) - one), LEAST_COLUMNS);
+  plan->row_bands = g->out[1];
+  plan->column_bands = ert_ceil_divide(g->out[2], columns);
+  return true;
+}
+
+/* More bands or runs of output channels until every worker gets as much: whichever divides more evenly, or else makes the
+ * smaller operand be read several times. */
+static void cut_for_workers(ert_conv_plan *plan, int64_t workers) {
+  const ert_conv_geometry *g = &plan->g;
+  const int64_t images = g->batch * g->groups * g->out[0], units = ert_ceil_divide(plan->blocks, plan->unit);
+  const double inputs = (double)g->channels * (double)ert_volume(g->in);
+  const double weights = (double)plan->weights * (double)plan->blocks * 16;
+  const double products = weights * (double)ert_volume(g->out) * (double)(g->groups * g->batch);
+  const int64_t bands = plan->row_bands * plan->column_bands, pieces = ert_pieces(images * bands, products, workers);
+  const int64_t extent = g->out[1] > 1 ? g->out[1] : g->out[2];
+  const double by_runs = ert_unevenness(units, pieces), by_bands = ert_unevenness(extent, pieces);
+  if (pieces == 1) return;
+  if (by_runs < by_bands - 0.05 || (weights > inputs && by_runs < by_bands + 0.05)) {
+    plan->runs = ert_min64(pieces, units);
+  } else if (g->out[1] > 1) {
+    plan->row_bands = ert_min64(ert_ceil_divide(plan->row_bands, pieces) * pieces, g->out[1]);
+  } else {
+    plan->column_bands = ert_min64(ert_ceil_divide(plan->column_bands, pieces) * pieces, g->out[2]);
+  }
+}
+
+bool ert_conv_plan_make(const ert_conv_geometry *g, bool blocked, uint32_t workers, ert_conv_plan *out) {
+  ert_conv_plan plan = {.g = *g, .row_bands = 1, .column_bands = 1, .runs = 1, .blocked = blocked};
+  if (g->channels == 0) without_inputs(&plan.g);
+  flatten(&plan.g);
+  g = &plan.g;
+  plan.gather = g->channels > 0 && (!blocked || is_padded(g));
+  plan.blocks = ert_ceil_divide(g->filters, 16);
+  plan.unit = 2;
+  plan.lanes = blocked ? 16 : ert_min64(g->channels, 16);
+  const int64_t most_before = blocked && g->groups > 1 && g->channels % 16 != 0 ? 15 : 0; /* lanes of another group */
+  plan.channel_blocks = ert_ceil_divide(g->channels + most_before, 16);
+  plan.weights = (size_t)(g->channels * ert_volume(g->kernel));
+  if (!cut_for_cache(&plan)) return false;
+  cut_for_workers(&plan, workers);
+  plan.rows = ert_ceil_divide(g->out[1], plan.row_bands);
+  plan.columns = ert_ceil_divide(g->out[2], plan.column_bands);
+  plan.in_rows = plan.gather ? reach_of(g, 1, plan.rows) : g->in[1];
+  plan.in_columns = plan.gather ? reach_of(g, 2, plan.columns) : g->in[2];
+  plan.x_pixel = g->stride[2] * plan.lanes;
+  plan.x_row = g->stride[1] * plan.in_columns * plan.lanes * (plan.gather ? plan.channel_blocks : 1);
+  if (plan.gather) {
+    const int64_t size = band_floats(g, plan.rows, plan.columns);
+    if (size < 0) return false;
+    plan.band_size = size / g->channels * plan.channel_blocks * plan.lanes;
+  }
+  *out = plan;
+  return true;
+}
+
+size_t ert_conv_plan_spans(const ert_conv_plan *plan, int64_t lane, ert_span *spans) {
+  const ert_conv_geometry *g = &plan->g;
+  const int64_t line = plan->in_columns * plan->lanes;
+  const int64_t block = plan->gather ? line : ert_volume(g->in) * 16;
+  const int64_t row = plan->gather ? line * plan->channel_blocks : line, plane = row * plan->in_rows;
+  size_t n = 0;
+  for (int64_t c = 0; c < g->channels; c += 16) {
+    const int64_t count = ert_min64(16, g->channels - c);
+    const bool joined = g->dilation[2] == 1 && count == plan->lanes && lane == 0; /* a row of taps is one span */
+    for (int64_t d = 0; d < g->kernel[0]; d++)
+      for (int64_t h = 0; h < g->kernel[1]; h++)
+        for (int64_t w = 0; w < g->kernel[2]; w += joined ? g->kernel[2] : 1) {
+          const int64_t at = d * (plan->gather ? 1 : g->dilation[0]) * plane + h * g->dilation[1] * row +
+                             w * g->dilation[2] * plan->lanes;
+          const int64_t here = joined ? count * g->kernel[2] : ert_min64(count, 16 - lane);
+          if (spans) spans[n] = (ert_span){(lane + c) / 16 * block + at + lane, (size_t)here};
+          n++;
+          if (joined || here == count) continue;
+          if (spans) spans[n] = (ert_span){((lane + c) / 16 + 1) * block + at, (size_t)(count - here)};
+          n++;
+        }
+  }
+  return n;
+}

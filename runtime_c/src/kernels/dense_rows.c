@@ -1,0 +1,45 @@
+/* Products of planar rows with blocked weights, stored as planar rows. */
+#include "kernels/dense_rows.h"
+
+#include "kernels/rows.h"
+
+void ert_dense_rows_run(const ert_simd *simd, const ert_dense_rows *d, const ert_finish *finish, float *tile) {
+  const int64_t blocks = d->columns / 16, rest = d->columns % 16;
+  const ert_span span = {0, (size_t)d->depth};
+  ert_dense dense = {
+      .x = d->x,
+      .x_pixel = d->x_pitch,
+      .spans = &span,
+      .n_spans = 1,
+      .w = d->w,
+      .w_block = d->depth * 16,
+      .bias = d->bias,
+      .y = d->y,
+      .y_pixel = d->y_pitch,
+      .y_block = 16,
+      .rows = 1,
+      .pixels = (size_t)d->rows,
+      .blocks = (size_t)blocks,
+      .lo = finish->lo,
+      .hi = finish->hi,
+  };
+  if (d->add) dense.residual = d->y;
+  if (blocks > 0) simd->dense(&dense);
+  if (rest > 0) {
+    float *last = d->y + blocks * 16;
+    if (d->add) ert_copy_rows(tile, 64, last, d->y_pitch * 4, d->rows, (size_t)rest * sizeof(float));
+    dense.w += blocks * dense.w_block;
+    if (dense.bias) dense.bias += blocks * 16;
+    dense.y = tile;
+    dense.residual = d->add ? tile : NULL;
+    dense.y_pixel = 16;
+    dense.blocks = 1;
+    simd->dense(&dense);
+    ert_copy_rows(last, d->y_pitch * 4, tile, 64, d->rows, (size_t)rest * sizeof(float));
+  }
+  const ert_activation *a = &finish->activation;
+  for (int64_t r = 0; finish->function && r < d->rows; r++) {
+    float *row = d->y + r * d->y_pitch;
+    simd->unary(a->kind, a->alpha, a->beta, row, row, (size_t)d->columns);
+  }
+}

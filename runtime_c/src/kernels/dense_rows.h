@@ -1,0 +1,29 @@
+/* Products of planar rows with blocked weights, stored as planar rows: what linear and matmul share. */
+#ifndef ERT_KERNELS_DENSE_ROWS_H
+#define ERT_KERNELS_DENSE_ROWS_H
+
+#include "kernels/activation.h"
+#include "kernels/simd/simd.h"
+
+/* y[r][c] = finish(x[r] . w[c] (+ bias[c]) (+ y[r][c] if `add`)) for the columns of some blocks of 16. */
+typedef struct ert_dense_rows {
+  const float *x; /* rows of `depth` inputs, `x_pitch` floats apart */
+  int64_t x_pitch;
+  const float *w;    /* [blocks][depth][16] of the first block */
+  const float *bias; /* [blocks][16] of the first block, or NULL */
+  float *y;          /* row 0, first column of the first block; rows `y_pitch` floats apart */
+  int64_t y_pitch;
+  int64_t rows, depth, columns; /* columns need not be a multiple of 16; the others are neither read nor written */
+  bool add;
+} ert_dense_rows;
+
+/* `tile` is scratch for rows * 16 floats, needed if columns is no multiple of 16. */
+void ert_dense_rows_run(const ert_simd *simd, const ert_dense_rows *d, const ert_finish *finish, float *tile);
+
+/* Whether rows `pitch` floats apart fall into so few cache sets that reading several at once evicts them. */
+static inline bool ert_rows_collide(int64_t rows, int64_t pitch) { return rows > 1 && pitch % 512 == 0; }
+
+/* A pitch for copies of rows of `depth` floats that does not collide: an odd number of cache lines. */
+static inline int64_t ert_spread_pitch(int64_t depth) { return (depth + 15) / 16 / 2 * 32 + 16; }
+
+#endif

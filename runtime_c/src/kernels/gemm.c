@@ -1,0 +1,64 @@
+/* Products of two planar matrices. */
+#include "kernels/gemm.h"
+
+#include <string.h>
+
+#include "base/checked.h"
+#include "kernels/partition.h"
+#include "kernels/rows.h"
+#include "kernels/transpose.h"
+
+enum { PACKED_FLOATS = 64 * 1024 }; /* of b at a time */
+
+int64_t ert_gemm_unit(int64_t rows) { return rows <= 7 ? 4 : 2; }
+
+int64_t ert_gemm_group(int64_t rows, int64_t depth, int64_t columns) {
+  const int64_t unit = ert_gemm_unit(rows), blocks = ert_ceil_divide(columns, 16);
+  return ert_min64(ert_max64(PACKED_FLOATS / 16 / ert_max64(depth, 1) / unit, 1) * unit, blocks) * 16;
+}
+
+bool ert_gemm_scratch(int64_t rows, int64_t depth, int64_t group, size_t *floats) {
+  size_t packed, rest;
+  const int64_t pitch = ert_rows_collide(rows, depth) ? ert_spread_pitch(depth) : 0;
+  if (!ert_multiply((size_t)group, (size_t)depth, &packed) || !ert_multiply((size_t)rows, (size_t)pitch + 16, &rest) ||
+      packed > SIZE_MAX / 16 || rest > SIZE_MAX / 16)
+    return false;
+  *floats = packed + rest;
+  return true;
+}
+
+/* Columns of b in blocks [depth][16]; lanes past the last column are zero. */
+static void pack(const ert_gemm *g, int64_t column, int64_t columns, float *to) {
+  for (; columns > 0; columns -= 16, column += 16, to += g->depth * 16) {
+    const int64_t lanes = ert_min64(columns, 16);
+    if (lanes < 16) memset(to, 0, (size_t)g->depth * 64);
+    if (g->transposed)
+      ert_transpose(to, 16, g->b + column * g->b_pitch, g->b_pitch, g->depth, lanes, sizeof(float));
+    else
+      ert_copy_rows(to, 64, g->b + column, g->b_pitch * 4, g->depth, (size_t)lanes * sizeof(float));
+  }
+}
+
+void ert_gemm_run(const ert_simd *simd, const ert_gemm *g, const ert_finish *finish, float *scratch) {
+  float *tile = scratch, *packed = tile + g->rows * 16, *copy = packed + g->group * g->depth;
+  const bool collide = ert_rows_collide(g->rows, g->depth);
+  const int64_t pitch = collide ? ert_spread_pitch(g->depth) : g->depth;
+  for (int64_t r = 0; collide && r < g->rows; r++)
+    memcpy(copy + r * pitch, g->a + r * g->depth, (size_t)g->depth * sizeof(float));
+  for (int64_t column = 0; column < g->columns; column += g->group) {
+    const int64_t columns = ert_min64(g->group, g->columns - column);
+    pack(g, column, columns, packed);
+    const ert_dense_rows d = {
+        .x = collide ? copy : g->a,
+        .x_pitch = pitch,
+        .w = packed,
+        .y = g->y + column,
+        .y_pitch = g->y_pitch,
+        .rows = g->rows,
+        .depth = g->depth,
+        .columns = columns,
+        .add = g->add,
+    };
+    ert_dense_rows_run(simd, &d, finish, tile);
+  }
+}

@@ -1,0 +1,24 @@
+/* The shapes of a matrix multiplication by numpy's rules, proven and reduced to batches of plain matrices. */
+#ifndef ERT_KERNELS_MATMUL_SHAPE_H
+#define ERT_KERNELS_MATMUL_SHAPE_H
+
+#include "base/kernel.h"
+
+/* y[batch] = a[batch'] @ b[batch''] + bias. Batches are numbered row-major over `batch`; strides in elements, 0 where an
+ * operand is broadcast. One-dimensional operands are one row (a) or one column (b). */
+typedef struct ert_matmul_shape {
+  int64_t batches, rows, depth, columns;
+  int batch_rank;
+  int64_t batch[ERT_MAX_RANK];
+  int64_t a_strides[ERT_MAX_RANK], b_strides[ERT_MAX_RANK], bias_strides[ERT_MAX_RANK];
+  int64_t bias_row, bias_column; /* strides of the bias within a matrix */
+} ert_matmul_shape;
+
+/* Proves the shapes of a, b, y and the bias (or NULL); leaves dtypes and layouts to the caller. */
+edgert_status ert_matmul_shape_read(const ert_prepare *p, const ert_tensor *a, const ert_tensor *b,
+                                    const ert_tensor *bias, const ert_tensor *y, ert_matmul_shape *out);
+
+/* Element of an operand at which batch `index` starts, given its batch strides. */
+int64_t ert_matmul_batch_at(const ert_matmul_shape *s, const int64_t *strides, int64_t index);
+
+#endif

@@ -1,0 +1,150 @@
+/* quantize_linear and dequantize_linear: float32 to integers and back, by one scale and zero point or by axis. */
+#include "kernels/dtypes.h"
+#include "kernels/tensor.h"
+
+enum { UNIT = 256 }; /* elements of a unit of work */
+
+typedef void (*quantize_row)(const float *x, float scale, int32_t zero, void *y, int64_t n);
+typedef void (*dequantize_row)(const void *x, int64_t zero, float scale, float *y, int64_t n);
+
+typedef struct quantize_state {
+  quantize_row quantize;
+  dequantize_row dequantize;
+  int64_t units;
+  int64_t channels, inner;       /* runs of `inner` elements share a scale; `channels` such runs in turn */
+  size_t size;                   /* of a quantized element */
+  int64_t scale_step, zero_step; /* 1 by axis, 0 for all */
+} quantize_state;
+
+/* Quotients are held to +-2^20, far beyond every result, where adding 1.5 * 2^23 rounds halves to even. */
+#define QUANTIZE(name, T, lowest, highest)                                                          \
+  static void quantize_##name(const float *x, float scale, int32_t zero, void *to, int64_t n) {     \
+    T *y = to;                                                                                      \
+    for (int64_t i = 0; i < n; i++) {                                                               \
+      float v = x[i] / scale;                                                                       \
+      float held = v < -1048576.0f ? -1048576.0f : v > 1048576.0f ? 1048576.0f : v == v ? v : 0.0f; \
+      int32_t q = (int32_t)((held + 12582912.0f) - 12582912.0f) + zero;                             \
+      q = q<(lowest) ? (lowest) : q>(highest) ? (highest) : q;                                      \
+      y[i] = v == v ? (T)q : (T)0;                                                                  \
+    }                                                                                               \
+  }
+QUANTIZE(u8, uint8_t, 0, UINT8_MAX)
+QUANTIZE(i8, int8_t, INT8_MIN, INT8_MAX)
+QUANTIZE(u16, uint16_t, 0, UINT16_MAX)
+QUANTIZE(i16, int16_t, INT16_MIN, INT16_MAX)
+
+#define DEQUANTIZE(name, T)                                                                         \
+  static void dequantize_##name(const void *from, int64_t zero, float scale, float *y, int64_t n) { \
+    const T *x = from;                                                                              \
+    for (int64_t i = 0; i < n; i++) y[i] = (float)(x[i] - zero) * scale;                            \
+  }
+DEQUANTIZE(u8, uint8_t)
+DEQUANTIZE(i8, int8_t)
+DEQUANTIZE(u16, uint16_t)
+DEQUANTIZE(i16, int16_t)
+DEQUANTIZE(i32, int32_t)
+
+static const quantize_row quantizers[EDGERT_BOOL + 1] = {
+    [EDGERT_U8] = quantize_u8, [EDGERT_I8] = quantize_i8, [EDGERT_U16] = quantize_u16, [EDGERT_I16] = quantize_i16};
+static const dequantize_row dequantizers[EDGERT_BOOL + 1] = {
+    [EDGERT_U8] = dequantize_u8,   [EDGERT_I8] = dequantize_i8,   [EDGERT_U16] = dequantize_u16,
+    [EDGERT_I16] = dequantize_i16, [EDGERT_I32] = dequantize_i32,
+};
+
+/* A scale or zero point: one element, or one for each index of `axis`. */
+static edgert_status check_parameter(const ert_prepare *p, const ert_tensor *t, int64_t axis, int64_t *step) {
+  const ert_tensor *x = p->step->in[0];
+  *step = t->rank == 0 ? 0 : 1;
+  if (t->rank == 0) return EDGERT_OK;
+  if (axis >= x->rank) return ert_reject(p, "attribute 'axis'", "a dimension of the input", "%lld", (long long)axis);
+  return ert_expect_shape(p, t, 1, &x->shape[axis]);
+}
+
+static edgert_status prepare_both(ert_prepare *p, const ert_tensor *quantized, const ert_tensor *zero) {
+  const ert_tensor *x = p->step->in[0];
+  quantize_state *s = p->step->state;
+  int64_t axis;
+  ERT_TRY(ert_expect_planar(p));
+  ERT_TRY(ert_int(p, "axis", 0, ERT_MAX_RANK, &axis));
+  ERT_TRY(ert_expect_dtype(p, p->step->in[1], EDGERT_F32));
+  ERT_TRY(ert_expect_shape(p, p->step->out[0], x->rank, x->shape));
+  ERT_TRY(check_parameter(p, p->step->in[1], axis, &s->scale_step));
+  if (zero) {
+    ERT_TRY(ert_expect_dtype(p, zero, (edgert_dtype)quantized->dtype));
+    ERT_TRY(check_parameter(p, zero, axis, &s->zero_step));
+  }
+  s->channels = 1;
+  s->inner = x->elements;
+  if ((s->scale_step || s->zero_step) && x->elements) {
+    s->channels = x->shape[axis];
+    s->inner = ert_extent(x, (int)axis + 1, x->rank);
+  }
+  s->size = ert_dtype_bytes(quantized->dtype);
+  s->units = x->elements / UNIT + (x->elements % UNIT != 0);
+  p->step->tasks = ert_cut(s->units, UNIT, p->workers);
+  return EDGERT_OK;
+}
+
+static edgert_status quantize_prepare(ert_prepare *p) {
+  ERT_TRY(ert_expect_operands(p, 3, 3, 1, 1));
+  const ert_tensor *y = p->step->out[0];
+  void *state;
+  ERT_TRY(ert_state(p, sizeof(quantize_state), &state));
+  quantize_state *s = state;
+  s->quantize = quantizers[y->dtype];
+  if (!s->quantize) return ert_reject(p, "output type", "u8, i8, u16 or i16", "%d", y->dtype);
+  ERT_TRY(ert_expect_dtype(p, p->step->in[0], EDGERT_F32));
+  return prepare_both(p, y, p->step->in[2]);
+}
+
+static edgert_status dequantize_prepare(ert_prepare *p) {
+  ERT_TRY(ert_expect_operands(p, 2, 3, 1, 1));
+  const ert_tensor *x = p->step->in[0];
+  void *state;
+  ERT_TRY(ert_state(p, sizeof(quantize_state), &state));
+  quantize_state *s = state;
+  s->dequantize = dequantizers[x->dtype];
+  if (!s->dequantize) return ert_reject(p, "input type", "u8, i8, u16, i16 or i32", "%d", x->dtype);
+  ERT_TRY(ert_expect_dtype(p, p->step->out[0], EDGERT_F32));
+  return prepare_both(p, x, p->step->n_in > 2 ? p->step->in[2] : NULL);
+}
+
+static int32_t zero_at(const ert_tensor *t, int64_t i) {
+  if (!t) return 0;
+  switch (t->dtype) {
+    case EDGERT_U8:
+      return ((const uint8_t *)t->data)[i];
+    case EDGERT_I8:
+      return ((const int8_t *)t->data)[i];
+    case EDGERT_U16:
+      return ((const uint16_t *)t->data)[i];
+    case EDGERT_I16:
+      return ((const int16_t *)t->data)[i];
+    default:
+      return ((const int32_t *)t->data)[i];
+  }
+}
+
+static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
+  (void)scratch;
+  const quantize_state *s = step->state;
+  const ert_tensor *zeros = step->n_in > 2 ? step->in[2] : NULL;
+  const float *scales = step->in[1]->data;
+  const char *x = step->in[0]->data;
+  char *y = step->out[0]->data;
+  int64_t at = ert_cut_at(s->units, step->tasks, begin) * UNIT;
+  const int64_t stop = ert_min64(ert_cut_at(s->units, step->tasks, end) * UNIT, step->in[0]->elements);
+  while (at < stop) {
+    const int64_t n = ert_min64(s->inner - at % s->inner, stop - at), channel = at / s->inner % s->channels;
+    const float scale = scales[channel * s->scale_step];
+    const int32_t zero = zero_at(zeros, channel * s->zero_step);
+    if (s->quantize)
+      s->quantize((const float *)(const void *)x + at, scale, zero, y + (size_t)at * s->size, n);
+    else
+      s->dequantize(x + (size_t)at * s->size, zero, scale, (float *)(void *)y + at, n);
+    at += n;
+  }
+}
+
+const ert_kernel ert_kernel_quantize_linear = {"quantize_linear", quantize_prepare, run};
+const ert_kernel ert_kernel_dequantize_linear = {"dequantize_linear", dequantize_prepare, run};

@@ -1,0 +1,113 @@
+/* reorder: float32 tensors between planar layout and blocks of 16 channels. */
+#include <string.h>
+
+#include "kernels/tensor.h"
+
+/* Baseline vectors of four floats exist on every machine: a 4x4 transpose is eight shuffles. */
+typedef float quad __attribute__((vector_size(16)));
+typedef int32_t quad_index __attribute__((vector_size(16)));
+#if defined(__clang__)
+#define SHUFFLE(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
+#else
+#define SHUFFLE(a, b, i, j, k, l) __builtin_shuffle(a, b, (quad_index){i, j, k, l})
+#endif
+
+enum { LANES = 16, UNIT = 64 /* pixels of a block in a unit of work; a multiple of 4 */ };
+
+typedef struct reorder_state {
+  int64_t channels, blocks, pixels;
+  int64_t pieces; /* units of a block */
+  int64_t units;
+  bool to_blocks;
+} reorder_state;
+
+static edgert_status prepare(ert_prepare *p) {
+  ERT_TRY(ert_expect_operands(p, 1, 1, 1, 1));
+  const ert_tensor *x = p->step->in[0], *y = p->step->out[0];
+  ERT_TRY(ert_expect_dtype(p, x, EDGERT_F32));
+  ERT_TRY(ert_expect_dtype(p, y, EDGERT_F32));
+  ERT_TRY(ert_expect_shape(p, y, x->rank, x->shape));
+  if (x->rank < 1) return ert_reject(p, "rank", "1 or more", "%d", x->rank);
+  void *state;
+  ERT_TRY(ert_state(p, sizeof(reorder_state), &state));
+  reorder_state *s = state;
+  s->to_blocks = y->layout == ERT_LAYOUT_BLOCK16;
+  ERT_TRY(ert_expect_layout(p, x, s->to_blocks ? ERT_LAYOUT_PLANAR : ERT_LAYOUT_BLOCK16));
+  if (!s->to_blocks) ERT_TRY(ert_expect_layout(p, y, ERT_LAYOUT_PLANAR));
+  if (x->elements == 0) return p->step->tasks = 0, EDGERT_OK;
+
+  s->channels = x->shape[x->rank == 1 ? 0 : 1];
+  s->blocks = (s->channels + LANES - 1) / LANES;
+  s->pixels = ert_extent(x, 2, x->rank);
+  s->pieces = (s->pixels + UNIT - 1) / UNIT;
+  s->units = (x->rank == 1 ? 1 : x->shape[0]) * s->blocks * s->pieces;
+  p->step->tasks = ert_cut(s->units, ert_min64(s->pixels, UNIT) * LANES, p->workers);
+  return EDGERT_OK;
+}
+
+static inline quad load(const float *p) {
+  quad v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+
+/* Rows of four floats `from_row` apart become columns `to_row` apart. */
+static inline void transpose4(const float *from, int64_t from_row, float *to, int64_t to_row) {
+  quad a = load(from), b = load(from + from_row), c = load(from + 2 * from_row), d = load(from + 3 * from_row);
+  quad ab_low = SHUFFLE(a, b, 0, 4, 1, 5), ab_high = SHUFFLE(a, b, 2, 6, 3, 7);
+  quad cd_low = SHUFFLE(c, d, 0, 4, 1, 5), cd_high = SHUFFLE(c, d, 2, 6, 3, 7);
+  quad rows[4] = {SHUFFLE(ab_low, cd_low, 0, 1, 4, 5), SHUFFLE(ab_low, cd_low, 2, 3, 6, 7),
+                  SHUFFLE(ab_high, cd_high, 0, 1, 4, 5), SHUFFLE(ab_high, cd_high, 2, 3, 6, 7)};
+  for (int i = 0; i < 4; i++) memcpy(to + i * to_row, &rows[i], sizeof rows[i]);
+}
+
+/* `lanes` planes of `pixels` floats to n pixels of 16 lanes, from a pixel on; lanes past those become 0. */
+static void to_block(const float *planes, int64_t pixels, int64_t lanes, float *block, int64_t n) {
+  int64_t lane = 0;
+  for (; lane + 4 <= lanes; lane += 4) {
+    const float *from = planes + lane * pixels;
+    float *to = block + lane;
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) transpose4(from + i, pixels, to + i * LANES, LANES);
+    for (; i < n; i++)
+      for (int64_t j = 0; j < 4; j++) to[i * LANES + j] = from[j * pixels + i];
+  }
+  for (; lane < LANES; lane++)
+    for (int64_t i = 0; i < n; i++) block[i * LANES + lane] = lane < lanes ? planes[lane * pixels + i] : 0.0f;
+}
+
+static void to_planes(const float *block, int64_t n, float *planes, int64_t pixels, int64_t lanes) {
+  int64_t lane = 0;
+  for (; lane + 4 <= lanes; lane += 4) {
+    const float *from = block + lane;
+    float *to = planes + lane * pixels;
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) transpose4(from + i * LANES, LANES, to + i, pixels);
+    for (; i < n; i++)
+      for (int64_t j = 0; j < 4; j++) to[j * pixels + i] = from[i * LANES + j];
+  }
+  for (; lane < lanes; lane++)
+    for (int64_t i = 0; i < n; i++) planes[lane * pixels + i] = block[i * LANES + lane];
+}
+
+static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
+  (void)scratch;
+  const reorder_state *s = step->state;
+  const float *x = step->in[0]->data;
+  float *y = step->out[0]->data;
+  begin = ert_cut_at(s->units, step->tasks, begin);
+  end = ert_cut_at(s->units, step->tasks, end);
+  for (int64_t unit = begin; unit < end; unit++) {
+    const int64_t block = unit / s->pieces, first = unit % s->pieces * UNIT;
+    const int64_t n = ert_min64(s->pixels - first, UNIT);
+    const int64_t lane = block % s->blocks * LANES, lanes = ert_min64(s->channels - lane, LANES);
+    const int64_t plane = (block / s->blocks * s->channels + lane) * s->pixels + first;
+    const int64_t at = (block * s->pixels + first) * LANES;
+    if (s->to_blocks)
+      to_block(x + plane, s->pixels, lanes, y + at, n);
+    else
+      to_planes(x + at, n, y + plane, s->pixels, lanes);
+  }
+}
+
+const ert_kernel ert_kernel_reorder = {"reorder", prepare, run};

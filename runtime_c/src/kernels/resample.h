@@ -1,0 +1,31 @@
+/* The loops of a resize: rows of the output made from rows of the input by the tables of its axes. */
+#ifndef ERT_KERNELS_RESAMPLE_H
+#define ERT_KERNELS_RESAMPLE_H
+
+#include <stddef.h>
+
+#include "base/kernel.h"
+#include "kernels/resize_table.h"
+
+/* A tensor of `rank` axes whose entries are `inner` elements each. A row is the last axis; the ones before it are `outer`. */
+typedef struct ert_resample {
+  ert_resize_axis axes[ERT_MAX_RANK];
+  int64_t strides[ERT_MAX_RANK]; /* of the input, elements */
+  int rank;
+  int64_t inner;
+  int64_t rows;
+  size_t size;     /* bytes of an element */
+  uint64_t filler; /* extrapolation value: the first `size` bytes */
+  bool doubled;    /* nearest: output o of the last axis is input o / 2, for all o */
+} ert_resample;
+
+/* Elements of scratch that mixing needs. */
+static inline int64_t ert_resample_scratch(const ert_resample *r) { return r->axes[r->rank - 1].in * r->inner; }
+
+/* Rows [begin, end): picks one input for each output. */
+void ert_resample_nearest(const ert_resample *r, void *y, const void *x, int64_t begin, int64_t end);
+
+/* Rows [begin, end) of float32: weighted sums of inputs. */
+void ert_resample_mix(const ert_resample *r, float *y, const float *x, int64_t begin, int64_t end, float *scratch);
+
+#endif

@@ -1,0 +1,147 @@
+/* Folds of float32 rows and columns, and what normalisations do with their results. */
+#include "kernels/simd/families.h"
+
+ERT_INLINE vf fold_step(int fold, vf acc, vf x, vf shift) {
+  vf centred = x - shift;
+  switch (fold) {
+    case ERT_FOLD_SUM:
+      return acc + centred;
+    case ERT_FOLD_ABS:
+      return acc + vabs(centred);
+    case ERT_FOLD_SQUARE:
+      return acc + centred * centred;
+    case ERT_FOLD_MAX:
+      return vmax_nan(acc, x);
+    default:
+      return vmin_nan(acc, x);
+  }
+}
+
+ERT_INLINE vf fold_join(int fold, vf a, vf b) {
+  return fold == ERT_FOLD_MAX ? vmax_nan(a, b) : fold == ERT_FOLD_MIN ? vmin_nan(a, b) : a + b;
+}
+
+/* All lanes into one. */
+ERT_INLINE float fold_lanes(int fold, vf v) {
+#if ERT_VECTOR_BYTES == 64
+  v = fold_join(fold, v, VSWAP(v, 8));
+#endif
+#if ERT_VECTOR_BYTES >= 32
+  v = fold_join(fold, v, VSWAP(v, 4));
+#endif
+  v = fold_join(fold, v, VSWAP(v, 2));
+  v = fold_join(fold, v, VSWAP(v, 1));
+  return v[0];
+}
+
+/* The larger or the smaller of two numbers; NaN if either is. */
+ERT_INLINE float fold_one(int fold, float a, float b) {
+  return a != a || (fold == ERT_FOLD_MAX ? a > b : a < b) ? a : b;
+}
+
+ERT_INLINE float fold_row_of(int fold, float acc, float shift, const float *x, size_t n) {
+  const bool extreme = fold == ERT_FOLD_MAX || fold == ERT_FOLD_MIN;
+  vf first = vsplat(fold == ERT_FOLD_MAX ? -INFINITY : fold == ERT_FOLD_MIN ? INFINITY : 0.0f);
+  vf a0 = first, a1 = first, a2 = first, a3 = first, s = vsplat(shift);
+  size_t i = 0;
+  for (; i + 4 * VL <= n; i += 4 * VL) {
+    a0 = fold_step(fold, a0, vload(x + i), s);
+    a1 = fold_step(fold, a1, vload(x + i + VL), s);
+    a2 = fold_step(fold, a2, vload(x + i + 2 * VL), s);
+    a3 = fold_step(fold, a3, vload(x + i + 3 * VL), s);
+  }
+  for (; i + VL <= n; i += VL) a0 = fold_step(fold, a0, vload(x + i), s);
+  if (i < n) a1 = fold_step(fold, a1, vfirst(vload_part(x + i, n - i), n - i, extreme ? first : s), s);
+  const float all = fold_lanes(fold, fold_join(fold, fold_join(fold, a0, a1), fold_join(fold, a2, a3)));
+  return extreme ? fold_one(fold, acc, all) : acc + all;
+}
+
+static float f32_fold_row(int fold, float acc, float shift, const float *x, size_t n) {
+  switch (fold) {
+    case ERT_FOLD_SUM:
+      return fold_row_of(ERT_FOLD_SUM, acc, shift, x, n);
+    case ERT_FOLD_ABS:
+      return fold_row_of(ERT_FOLD_ABS, acc, shift, x, n);
+    case ERT_FOLD_SQUARE:
+      return fold_row_of(ERT_FOLD_SQUARE, acc, shift, x, n);
+    case ERT_FOLD_MAX:
+      return fold_row_of(ERT_FOLD_MAX, acc, shift, x, n);
+    default:
+      return fold_row_of(ERT_FOLD_MIN, acc, shift, x, n);
+  }
+}
+
+/* Four vectors of columns abreast, then single ones with four rows abreast: additions must not wait for each other. */
+ERT_INLINE void fold_columns_of(int fold, const float *x, ptrdiff_t stride, size_t rows, float *acc, size_t width) {
+  const vf zero = vzero();
+  size_t i = 0;
+  for (; i + 4 * VL <= width; i += 4 * VL) {
+    vf a0 = vload(acc + i), a1 = vload(acc + i + VL), a2 = vload(acc + i + 2 * VL), a3 = vload(acc + i + 3 * VL);
+    const float *at = x + i;
+    for (size_t r = 0; r < rows; r++, at += stride) {
+      a0 = fold_step(fold, a0, vload(at), zero);
+      a1 = fold_step(fold, a1, vload(at + VL), zero);
+      a2 = fold_step(fold, a2, vload(at + 2 * VL), zero);
+      a3 = fold_step(fold, a3, vload(at + 3 * VL), zero);
+    }
+    vstore(acc + i, a0);
+    vstore(acc + i + VL, a1);
+    vstore(acc + i + 2 * VL, a2);
+    vstore(acc + i + 3 * VL, a3);
+  }
+  for (; i + VL <= width; i += VL) {
+    vf first = vsplat(fold == ERT_FOLD_MAX ? -INFINITY : fold == ERT_FOLD_MIN ? INFINITY : 0.0f);
+    vf a0 = vload(acc + i), a1 = first, a2 = first, a3 = first;
+    const float *at = x + i;
+    size_t r = 0;
+    for (; r + 4 <= rows; r += 4, at += 4 * stride) {
+      a0 = fold_step(fold, a0, vload(at), zero);
+      a1 = fold_step(fold, a1, vload(at + stride), zero);
+      a2 = fold_step(fold, a2, vload(at + 2 * stride), zero);
+      a3 = fold_step(fold, a3, vload(at + 3 * stride), zero);
+    }
+    for (; r < rows; r++, at += stride) a0 = fold_step(fold, a0, vload(at), zero);
+    vstore(acc + i, fold_join(fold, fold_join(fold, a0, a1), fold_join(fold, a2, a3)));
+  }
+  if (i < width) {
+    vf a = vload_part(acc + i, width - i);
+    for (size_t r = 0; r < rows; r++)
+      a = fold_step(fold, a, vload_part(x + i + (ptrdiff_t)r * stride, width - i), zero);
+    vstore_part(acc + i, a, width - i);
+  }
+}
+
+static void f32_fold_columns(int fold, const float *x, ptrdiff_t stride, size_t rows, float *acc, size_t width) {
+  switch (fold) {
+    case ERT_FOLD_SUM:
+      fold_columns_of(ERT_FOLD_SUM, x, stride, rows, acc, width);
+      return;
+    case ERT_FOLD_ABS:
+      fold_columns_of(ERT_FOLD_ABS, x, stride, rows, acc, width);
+      return;
+    case ERT_FOLD_SQUARE:
+      fold_columns_of(ERT_FOLD_SQUARE, x, stride, rows, acc, width);
+      return;
+    case ERT_FOLD_MAX:
+      fold_columns_of(ERT_FOLD_MAX, x, stride, rows, acc, width);
+      return;
+    default:
+      fold_columns_of(ERT_FOLD_MIN, x, stride, rows, acc, width);
+      return;
+  }
+}
+
+static void f32_center(float mean, float scale, const float *x, float *y, size_t n) {
+  size_t i = 0;
+  for (; i + VL <= n; i += VL) vstore(y + i, (vload(x + i) - mean) * scale);
+  if (i < n) vstore_part(y + i, (vload_part(x + i, n - i) - mean) * scale, n - i);
+}
+
+/* v^-beta, for the v > 0 that sums of squares give. */
+static void f32_lrn(float alpha, float beta, float bias, const float *sums, const float *x, float *y, size_t n) {
+  for (size_t i = 0; i < n; i += VL) {
+    size_t part = n - i < VL ? n - i : VL;
+    vf v = vload_part(sums + i, part) * alpha + bias;
+    vstore_part(y + i, vload_part(x + i, part) * vexp(vlog(v) * -beta), part);
+  }
+}

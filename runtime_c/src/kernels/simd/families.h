@@ -1,0 +1,25 @@
+/* Arguments of the pooling, reduction and softmax rows of an instruction set. */
+#ifndef ERT_KERNELS_SIMD_FAMILIES_H
+#define ERT_KERNELS_SIMD_FAMILIES_H
+
+#include <stddef.h>
+
+enum { ERT_SLIDE_SLACK = 64 };
+
+/* What a fold does with each value: adds x - shift, its absolute value or its square; or keeps the largest or smallest
+ * x, NaN if there is one. */
+typedef enum ert_fold {
+  ERT_FOLD_SUM,
+  ERT_FOLD_ABS,
+  ERT_FOLD_SQUARE,
+  ERT_FOLD_MAX,
+  ERT_FOLD_MIN,
+} ert_fold;
+
+/* A window's positions: counts and strides (in floats) of up to three dimensions. */
+typedef struct ert_taps {
+  size_t count[3];
+  ptrdiff_t stride[3];
+} ert_taps;
+
+#endif

@@ -1,0 +1,27 @@
+/* The specification of every family: plain loops, compiled without any instruction set beyond the baseline. */
+#include "kernels/simd/simd.h"
+
+#include "kernels/simd/scalar-dense.h"
+#include "kernels/simd/scalar-depthwise.h"
+
+#include "kernels/simd/scalar-binary.h"
+#include "kernels/simd/scalar-reduce.h"
+#include "kernels/simd/scalar-unary.h"
+
+extern const ert_simd ert_simd_scalar;
+const ert_simd ert_simd_scalar = {
+    .name = "scalar",
+    .dense = dense_run,
+    .depthwise = depthwise_run,
+    .unary = scalar_unary,
+    .binary = scalar_binary,
+    .affine = scalar_affine,
+    .fold_row = scalar_fold_row,
+    .fold_columns = scalar_fold_columns,
+    .center = scalar_center,
+    .lrn = scalar_lrn,
+    .softmax_row = scalar_softmax_row,
+    .softmax_columns = scalar_softmax_columns,
+    .pool_blocks = scalar_pool_blocks,
+    .pool_slide = scalar_pool_slide,
+};

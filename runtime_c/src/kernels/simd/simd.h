@@ -1,0 +1,86 @@
+/* The float32 inner loops of one instruction set: every fast kernel calls through this table, chosen once at load.
+ *
+ * Each `simd-<isa>.c` sets ERT_ISA and ERT_VECTOR_BYTES and includes body.h, which includes one template header a family
+ * (f32-conv.h, f32-unary.h, ...) written over the vectors of vec.h. `simd-scalar.c` is the specification: plain loops
+ * (scalar-<family>.h) that every other table is tested against. To add a family: its struct here, its member in ert_simd,
+ * one include and one initialiser in body.h and in simd-scalar.c. */
+#ifndef ERT_KERNELS_SIMD_SIMD_H
+#define ERT_KERNELS_SIMD_SIMD_H
+
+#include "base/kernel.h"
+#include "kernels/simd/families.h"
+
+/* `count` consecutive inputs of a pixel, from x + offset, that meet `count` consecutive rows of 16 weights. */
+typedef struct ert_span {
+  ptrdiff_t offset;
+  size_t count;
+} ert_span;
+
+/* Sums of products (f32-dense.h): y[row][pixel][k] = clip(bias[k] + sum over spans of x * w + residual). Output channels come
+ * in blocks of 16, all lanes of which are read and written; strides are in floats. */
+typedef struct ert_dense {
+  const float *x; /* pixel 0 of row 0 */
+  ptrdiff_t x_pixel, x_row;
+  const ert_span *spans; /* relative to a pixel */
+  size_t n_spans;
+  const float *w;    /* [blocks][rows of weights][16] */
+  ptrdiff_t w_block; /* rows of weights * 16 */
+  const float *bias; /* [blocks][16], or NULL */
+  float *y;
+  const float *residual; /* strides of y; may be y itself; or NULL */
+  ptrdiff_t y_pixel, y_row, y_block;
+  size_t rows, pixels, blocks;
+  float lo, hi; /* limits of the outputs; may be infinite */
+} ert_dense;
+
+/* Rows of one block of 16 channels of a depthwise convolution (f32-depthwise.h). Taps that fall outside the input's height
+ * and width are left out; depth taps are those that the caller found inside. Strides are in floats. */
+typedef struct ert_depthwise {
+  const float *x; /* column 0 of input row `x_first`, at the first depth tap; 16 lanes a column */
+  int64_t x_first;
+  ptrdiff_t x_plane, x_row; /* between depth taps, between input rows */
+  const float *w;           /* [planes][kernel_h][kernel_w][16] */
+  const float *bias;        /* [16], or NULL */
+  float *y;                 /* [rows][out_width][16] */
+  const float *residual;    /* as y; may be y itself; or NULL */
+  int64_t planes, kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w;
+  int64_t height, width, out_width, first, rows; /* rows first .. first + rows - 1 of the output */
+  float lo, hi;                                  /* limits of the outputs; may be infinite */
+} ert_depthwise;
+
+/* One instruction set; members in the order of body.h. */
+typedef struct ert_simd {
+  const char *name; /* "scalar", "sse2", "avx2", "avx512" or "neon" */
+  void (*dense)(const ert_dense *d);
+  void (*depthwise)(const ert_depthwise *d);
+  void (*unary)(int kind, float alpha, float beta, const float *x, float *y, size_t n); /* unary_kinds.h; y may be x */
+
+  /* y = a op b and y = x * scale + shift; kinds and forms in binary_kinds.h; y may be a non-repeated operand. */
+  void (*binary)(int kind, int form, const float *a, const float *b, float *y, size_t n);
+  void (*affine)(int form, const float *x, const float *scale, const float *shift, float *y, size_t n);
+
+  /* Folds (families.h) of a row into one number, and of rows `stride` apart into acc[0..width), with a shift of 0. */
+  float (*fold_row)(int fold, float acc, float shift, const float *x, size_t n);
+  void (*fold_columns)(int fold, const float *x, ptrdiff_t stride, size_t rows, float *acc, size_t width);
+  /* y = (x - mean) * scale, and y = x * (bias + alpha * sums)^-beta; y may be x. */
+  void (*center)(float mean, float scale, const float *x, float *y, size_t n);
+  void (*lrn)(float alpha, float beta, float bias, const float *sums, const float *x, float *y, size_t n);
+
+  /* Softmax of a row, and of `width` columns of n values `stride` apart; y may be x. */
+  void (*softmax_row)(bool log, const float *x, float *y, size_t n);
+  void (*softmax_columns)(bool log, const float *x, float *y, size_t n, ptrdiff_t stride, size_t width);
+
+  /* Windows of n pixels of 16 lanes, the first at x, the next `step` floats on: their average or largest value. */
+  void (*pool_blocks)(bool average, const ert_taps *taps, const float *x, ptrdiff_t step, float divisor, float *y,
+                      size_t n);
+  /* y[o] = sum or largest of x[o * step + k * tap], k < taps; reads up to ERT_SLIDE_SLACK floats past the windows. */
+  void (*pool_slide)(bool sum, const float *x, size_t taps, ptrdiff_t tap, size_t step, float *y, size_t n);
+} ert_simd;
+
+/* The tables this machine can execute, best first, NULL-terminated; the last one is scalar. */
+const ert_simd *const *ert_simd_available(void);
+
+/* The table called `isa`, or the best one if isa is NULL. NULL if this machine cannot execute it or the name is unknown. */
+const ert_simd *ert_simd_find(const char *isa);
+
+#endif

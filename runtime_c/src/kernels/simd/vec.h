@@ -1,0 +1,89 @@
+/* Vectors of ERT_VECTOR_BYTES over the GCC vector extensions, and the few operations those lack.
+ *
+ * Included once by each simd-<isa>.c. Arithmetic is written with plain operators on `vf` (floats) and `vi` (int32); a
+ * multiplication feeding an addition becomes a fused multiply-add where the instruction set has one. Comparisons of two `vf`
+ * give a `vi` of 0 / -1 lanes. Loads and stores need the alignment of the element only. */
+#ifndef ERT_KERNELS_SIMD_VEC_H
+#define ERT_KERNELS_SIMD_VEC_H
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#define ERT_INLINE static inline __attribute__((always_inline, unused))
+
+enum {
+  VL = ERT_VECTOR_BYTES / 4, /* lanes of a vector */
+  V16 = 16 / VL,             /* vectors of a block of 16 channels */
+};
+
+typedef float vf __attribute__((vector_size(ERT_VECTOR_BYTES)));
+typedef int32_t vi __attribute__((vector_size(ERT_VECTOR_BYTES)));
+typedef float vf_at __attribute__((vector_size(ERT_VECTOR_BYTES), aligned(4), may_alias));
+typedef int32_t vi_at __attribute__((vector_size(ERT_VECTOR_BYTES), aligned(4), may_alias));
+
+ERT_INLINE vf vload(const float *p) { return *(const vf_at *)p; }
+ERT_INLINE void vstore(float *p, vf v) { *(vf_at *)p = v; }
+ERT_INLINE vi vload_int(const int32_t *p) { return *(const vi_at *)p; }
+ERT_INLINE void vstore_int(int32_t *p, vi v) { *(vi_at *)p = v; }
+ERT_INLINE vf vzero(void) { return (vf){0}; }
+ERT_INLINE vf vsplat(float x) { return x - (vf){0}; }
+
+/* The first n <= VL elements (others are not touched); lanes past them are 0. */
+#if defined(__x86_64__) && ERT_VECTOR_BYTES == 64
+ERT_INLINE vf vload_part(const float *p, size_t n) { return (vf)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p); }
+ERT_INLINE void vstore_part(float *p, vf v, size_t n) {
+  _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
+}
+#elif defined(__x86_64__) && ERT_VECTOR_BYTES == 32
+ERT_INLINE __m256i vpart_mask(size_t n) {
+  static const int32_t ends[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
+  return (__m256i)vload_int(ends + 8 - n);
+}
+ERT_INLINE vf vload_part(const float *p, size_t n) { return (vf)_mm256_maskload_ps(p, vpart_mask(n)); }
+ERT_INLINE void vstore_part(float *p, vf v, size_t n) { _mm256_maskstore_ps(p, vpart_mask(n), (__m256)v); }
+#else
+ERT_INLINE vf vload_part(const float *p, size_t n) {
+  float lanes[VL] = {0};
+  for (size_t i = 0; i < VL; i++)
+    if (i < n) lanes[i] = p[i];
+  return vload(lanes);
+}
+ERT_INLINE void vstore_part(float *p, vf v, size_t n) {
+  float lanes[VL];
+  vstore(lanes, v);
+  for (size_t i = 0; i < VL; i++)
+    if (i < n) p[i] = lanes[i];
+}
+#endif
+
+/* mask lane ? a : b, for masks of 0 / -1 lanes. */
+ERT_INLINE vf vselect(vi mask, vf a, vf b) { return (vf)((mask & (vi)a) | (~mask & (vi)b)); }
+
+/* bound > x ? bound : x, and bound < x ? bound : x; a NaN in x stays NaN when bound is a number. */
+#if defined(__x86_64__) && ERT_VECTOR_BYTES == 64
+ERT_INLINE vf vmax(vf bound, vf x) { return (vf)_mm512_max_ps((__m512)bound, (__m512)x); }
+ERT_INLINE vf vmin(vf bound, vf x) { return (vf)_mm512_min_ps((__m512)bound, (__m512)x); }
+ERT_INLINE vf vsqrt(vf x) { return (vf)_mm512_sqrt_ps((__m512)x); }
+#elif defined(__x86_64__) && ERT_VECTOR_BYTES == 32
+ERT_INLINE vf vmax(vf bound, vf x) { return (vf)_mm256_max_ps((__m256)bound, (__m256)x); }
+ERT_INLINE vf vmin(vf bound, vf x) { return (vf)_mm256_min_ps((__m256)bound, (__m256)x); }
+ERT_INLINE vf vsqrt(vf x) { return (vf)_mm256_sqrt_ps((__m256)x); }
+#elif defined(__x86_64__) && ERT_VECTOR_BYTES == 16
+ERT_INLINE vf vmax(vf bound, vf x) { return (vf)_mm_max_ps((__m128)bound, (__m128)x); }
+ERT_INLINE vf vmin(vf bound, vf x) { return (vf)_mm_min_ps((__m128)bound, (__m128)x); }
+ERT_INLINE vf vsqrt(vf x) { return (vf)_mm_sqrt_ps((__m128)x); }
+#elif defined(__aarch64__) && ERT_VECTOR_BYTES == 16
+ERT_INLINE vf vmax(vf bound, vf x) { return (vf)vmaxq_f32((float32x4_t)bound, (float32x4_t)x); }
+ERT_INLINE vf vmin(vf bound, vf x) { return (vf)vminq_f32((float32x4_t)bound, (float32x4_t)x); }
+ERT_INLINE vf vsqrt(vf x) { return (vf)vsqrtq_f32((float32x4_t)x); }
+#else
+#error "no vectors of this size on this machine"
+#endif
+
+#endif

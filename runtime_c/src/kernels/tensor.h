@@ -1,0 +1,38 @@
+/* Sizes of tensors, and the cutting of a step's work into tasks. */
+#ifndef ERT_KERNELS_TENSOR_H
+#define ERT_KERNELS_TENSOR_H
+
+#include "base/dtype.h"
+#include "base/kernel.h"
+
+static inline int64_t ert_min64(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t ert_max64(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t ert_clamp64(int64_t x, int64_t lo, int64_t hi) { return x < lo ? lo : x > hi ? hi : x; }
+
+/* Product of the dimensions [from, to). Meaningful if the tensor has elements: then no part of the product can overflow. */
+static inline int64_t ert_extent(const ert_tensor *t, int from, int to) {
+  uint64_t product = 1;
+  for (int i = from; i < to; ++i) product *= (uint64_t)t->shape[i];
+  return (int64_t)product;
+}
+
+/* Where an index that may count from the end points, forced into [0, n); n > 0. */
+static inline int64_t ert_wrap_index(int64_t index, int64_t n) {
+  return ert_clamp64(index < 0 ? index + n : index, 0, n - 1);
+}
+
+/* Tasks for `units` equal pieces of work of `cost` element moves each: enough to balance the workers, none too small. */
+static inline int64_t ert_cut(int64_t units, int64_t cost, uint32_t workers) {
+  enum { SMALLEST = 16384, PER_WORKER = 4 };
+  if (units <= 0) return 0;
+  int64_t smallest = cost >= SMALLEST ? 1 : SMALLEST / ert_max64(cost, 1);
+  return ert_clamp64(units / smallest, 1, workers > 1 ? (int64_t)workers * PER_WORKER : 1);
+}
+
+/* The first unit of task `task` of `tasks` over `units`; task == tasks gives the end. */
+static inline int64_t ert_cut_at(int64_t units, int64_t tasks, int64_t task) {
+  if (tasks <= 0) return 0;
+  return units / tasks * task + ert_min64(task, units % tasks);
+}
+
+#endif

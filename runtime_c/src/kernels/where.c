@@ -1,0 +1,61 @@
+/* where: elements of one tensor or of another by a boolean one, with broadcasting; any element type. */
+#include "kernels/broadcast.h"
+#include "kernels/rows.h"
+#include "kernels/tensor.h"
+
+enum { UNIT = 256 }; /* elements of a unit of work */
+
+typedef struct where_state {
+  ert_broadcast walk;
+  int64_t units;
+  size_t size; /* of an element */
+} where_state;
+
+static edgert_status prepare(ert_prepare *p) {
+  ERT_TRY(ert_expect_operands(p, 3, 3, 1, 1));
+  const ert_tensor *a = p->step->in[1];
+  void *state;
+  ERT_TRY(ert_state(p, sizeof(where_state), &state));
+  where_state *s = state;
+  ERT_TRY(ert_expect_planar(p));
+  ERT_TRY(ert_expect_dtype(p, p->step->in[0], EDGERT_BOOL));
+  ERT_TRY(ert_expect_dtype(p, p->step->in[2], (edgert_dtype)a->dtype));
+  ERT_TRY(ert_expect_dtype(p, p->step->out[0], (edgert_dtype)a->dtype));
+  ERT_TRY(ert_broadcast_plan(p, 3, &s->walk));
+  s->size = ert_dtype_bytes(a->dtype);
+  s->units = s->walk.elements / UNIT + (s->walk.elements % UNIT != 0);
+  p->step->tasks = ert_cut(s->units, UNIT, p->workers);
+  return EDGERT_OK;
+}
+
+static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
+  (void)scratch;
+  const where_state *s = step->state;
+  const ert_broadcast *w = &s->walk;
+  const int last = w->rank - 1;
+  const int64_t by_c = w->stride[0][last], by_a = w->stride[1][last], by_b = w->stride[2][last];
+  int64_t at = ert_cut_at(s->units, step->tasks, begin) * UNIT;
+  const int64_t stop = ert_min64(ert_cut_at(s->units, step->tasks, end) * UNIT, w->elements);
+  if (at >= stop) return;
+
+  ert_broadcast_cursor cursor;
+  ert_broadcast_seek(w, at, &cursor);
+  while (at < stop) {
+    const int64_t first = cursor.index[last], n = ert_min64(w->shape[last] - first, stop - at);
+    const uint8_t *c = (const uint8_t *)step->in[0]->data + cursor.offset[0] + first * by_c;
+#define SELECT(type)                                                                   \
+  {                                                                                    \
+    const type *a = (const type *)step->in[1]->data + cursor.offset[1] + first * by_a; \
+    const type *b = (const type *)step->in[2]->data + cursor.offset[2] + first * by_b; \
+    type *y = (type *)step->out[0]->data + at;                                         \
+    for (int64_t i = 0; i < n; i++) y[i] = c[i * by_c] ? a[i * by_a] : b[i * by_b];    \
+  }
+    ERT_BY_SIZE(s->size, SELECT)
+#undef SELECT
+    at += n;
+    cursor.index[last] += n;
+    if (cursor.index[last] == w->shape[last]) ert_broadcast_next(w, &cursor);
+  }
+}
+
+const ert_kernel ert_kernel_where = {"where", prepare, run};

@@ -1,0 +1,90 @@
+/* How many cores this process may use: the affinity mask, limited by the cgroup's share of processor time. */
+#include <fcntl.h>
+#include <sched.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "platform/cpu.h"
+
+typedef struct text {
+  char s[1024];
+} text;
+
+/* The beginning of the file at folder + group + name; "" if it cannot be read. */
+static text read_file(const char *folder, const char *group, const char *name) {
+  text path, found = {""};
+  int length = snprintf(path.s, sizeof path.s, "%s%s/%s", folder, group, name);
+  if (length < 0 || (size_t)length >= sizeof path.s) return found;
+  int descriptor = open(path.s, O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return found;
+  ssize_t n = read(descriptor, found.s, sizeof found.s - 1);
+  found.s[n > 0 ? n : 0] = '\0';
+  close(descriptor);
+  return found;
+}
+
+static uint32_t whole_cores(long long quota, long long period, uint32_t cores) {
+  if (quota <= 0 || period <= 0) return cores;
+  long long share = quota / period + (quota % period != 0);
+  return share < (long long)cores ? (uint32_t)share : cores;
+}
+
+static uint32_t limit_v2(const char *folder, const char *group, uint32_t cores) {
+  char *end;
+  text limit = read_file(folder, group, "cpu.max"); /* "max 100000" or "150000 100000" */
+  long long quota = strtoll(limit.s, &end, 10);
+  return end == limit.s ? cores : whole_cores(quota, strtoll(end, NULL, 10), cores);
+}
+
+static uint32_t limit_v1(const char *folder, const char *group, uint32_t cores) {
+  long long quota = strtoll(read_file(folder, group, "cpu.cfs_quota_us").s, NULL, 10); /* -1: none */
+  return whole_cores(quota, strtoll(read_file(folder, group, "cpu.cfs_period_us").s, NULL, 10), cores);
+}
+
+/* Applies the limits of a group and of all those above it. `group` is shortened on the way. */
+static uint32_t limit_upwards(uint32_t (*limit)(const char *, const char *, uint32_t), const char *folder, char *group,
+                              uint32_t cores) {
+  for (;;) {
+    cores = limit(folder, group, cores);
+    char *slash = strrchr(group, '/');
+    if (!slash) return cores;
+    *slash = '\0';
+  }
+}
+
+/* Whether the comma-separated list has the controller "cpu". */
+static bool has_cpu(const char *list) {
+  for (;;) {
+    size_t length = strcspn(list, ",");
+    if (length == 3 && memcmp(list, "cpu", 3) == 0) return true;
+    if (list[length] == '\0') return false;
+    list += length + 1;
+  }
+}
+
+static uint32_t limit_by_groups(uint32_t cores) {
+  text groups = read_file("/proc", "/self", "cgroup"); /* lines of "0::/group" or "4:cpu,cpuacct:/group" */
+  char *next = groups.s;
+  while (*next) {
+    char *line = next;
+    next += strcspn(next, "\n");
+    if (*next) *next++ = '\0';
+    char *list = strchr(line, ':');
+    char *group = list ? strchr(list + 1, ':') : NULL;
+    if (!group) continue;
+    *group++ = '\0';
+    list++;
+    if (*list == '\0') cores = limit_upwards(limit_v2, "/sys/fs/cgroup", group, cores);
+    if (has_cpu(list)) cores = limit_upwards(limit_v1, "/sys/fs/cgroup/cpu", group, cores);
+  }
+  return cores;
+}
+
+uint32_t ert_cpu_cores(void) {
+  cpu_set_t set;
+  long cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN);
+  return limit_by_groups(cores > 0 ? (uint32_t)cores : 1);
+}

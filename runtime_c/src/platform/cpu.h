@@ -1,0 +1,17 @@
+/* What this machine's processor offers, and how much of it this process may use. */
+#ifndef ERT_PLATFORM_CPU_H
+#define ERT_PLATFORM_CPU_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The architecture that this library was built for, as programs name it: "x86_64" or "aarch64". */
+extern const char ert_cpu_arch[];
+
+/* SHA-256 instructions: SHA-NI with SSE4.1, or the ARMv8 cryptography extension. */
+bool ert_cpu_has_sha256(void);
+
+/* Cores that this process may use: the affinity mask, limited by the cgroup's share of processor time. At least 1. */
+uint32_t ert_cpu_cores(void);
+
+#endif

@@ -1,0 +1,46 @@
+/* Which program of a bundle a session runs. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "platform/cpu.h"
+#include "session/session.h"
+
+/* Adds to a list; what does not fit is cut off. */
+static void add(ert_text *list, const char *separator, const char *item) {
+  *list = ert_format("%s%s%s", list->s, *list->s ? separator : "", item);
+}
+
+/* No program can run: why not, one by one. */
+static edgert_status explain(ert_vector programs) {
+  if (programs.count == 1) return ert_program_runnable(ert_item(programs, 0));
+  ert_text reasons = {""};
+  for (uint32_t i = 0; i < programs.count && i < 16; i++) {
+    ert_table program = ert_item(programs, i);
+    const char *target = ert_string(program, ERT_FIELD_PROGRAM_TARGET),
+               *arch = ert_string(program, ERT_FIELD_PROGRAM_ARCH);
+    bool other_arch = strcmp(arch, ert_cpu_arch) != 0;
+    add(&reasons, "; ",
+        ert_format("'%.40s' needs %.40s", target, other_arch ? arch : "a kernel that this library does not have").s);
+  }
+  return ert_fail(EDGERT_ERROR_NO_PROGRAM, reasons.s, ert_format("a program for %s", ert_cpu_arch).s, "none");
+}
+
+static edgert_status no_such_target(ert_vector programs, const char *target) {
+  ert_text known = {""};
+  for (uint32_t i = 0; i < programs.count && i < 16; i++)
+    add(&known, ", ", ert_string(ert_item(programs, i), ERT_FIELD_PROGRAM_TARGET));
+  return ert_fail(EDGERT_ERROR_NO_PROGRAM, "target", programs.count ? known.s : "none: the bundle has no program",
+                  ert_format("'%.80s'", target).s);
+}
+
+edgert_status ert_program_choose(const edgert_bundle *bundle, const char *target, ert_table *out) {
+  ert_vector programs = ert_items(bundle->root, ERT_FIELD_BUNDLE_PROGRAMS);
+  for (uint32_t i = 0; i < programs.count; i++) {
+    ert_table program = ert_item(programs, i);
+    *out = program;
+    if (target && strcmp(ert_string(program, ERT_FIELD_PROGRAM_TARGET), target) == 0)
+      return ert_program_runnable(program);
+    if (!target && ert_program_runnable(program) == EDGERT_OK) return EDGERT_OK;
+  }
+  return target ? no_such_target(programs, target) : explain(programs);
+}

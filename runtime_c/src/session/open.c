@@ -1,0 +1,93 @@
+/* Opening a session: choose a program, allocate, let every kernel prove its step, start the threads. */
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "base/checked.h"
+#include "platform/cpu.h"
+#include "session/session.h"
+
+enum { MOST_THREADS = 1024 };
+
+static edgert_status read_options(const edgert_session_options *given, edgert_session_options *out) {
+  *out = (edgert_session_options){.struct_size = sizeof *out};
+  if (given) {
+    if (given->struct_size != sizeof *out)
+      return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, "options.struct_size", ert_format("%zu", sizeof *out).s,
+                      ert_format("%zu", given->struct_size).s);
+    *out = *given;
+  }
+  if (out->threads == 0) out->threads = ert_cpu_cores();
+  if (out->threads > MOST_THREADS)
+    return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, "options.threads", ert_format("at most %d", MOST_THREADS).s,
+                    ert_format("%" PRIu32, out->threads).s);
+  return EDGERT_OK;
+}
+
+static edgert_status choose_isa(const char *isa, const ert_simd **out) {
+  *out = ert_simd_find(isa);
+  if (*out) return EDGERT_OK;
+  return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, "options.isa", "an instruction set that edgert_isa gives",
+                  ert_format("'%.40s'", isa ? isa : "").s);
+}
+
+static edgert_status prepare_steps(edgert_session *session, ert_table program) {
+  size_t scratch = 0;
+  for (uint32_t i = 0; i < session->plan->n_steps; i++) {
+    ert_step *step = &session->plan->steps[i];
+    ert_prepare prepare = {.step = step, .simd = session->simd, .workers = ert_pool_workers(session->pool)};
+    ERT_TRY(step->kernel->prepare(&prepare));
+    ERT_TRY(ert_plan_expect_apart(session->plan, program, &prepare));
+    if (step->scratch_bytes > scratch) scratch = step->scratch_bytes;
+  }
+  size_t total;
+  if (!ert_align_up(scratch, ERT_ALIGNMENT, &session->scratch_bytes) ||
+      !ert_multiply(session->scratch_bytes, ert_pool_workers(session->pool), &total))
+    total = SIZE_MAX; /* which the allocation refuses */
+  void *memory;
+  ERT_TRY(ert_allocate(total, "scratch memory", &memory));
+  session->scratch = memory;
+  return EDGERT_OK;
+}
+
+static edgert_status build(edgert_session *session, const edgert_bundle *bundle,
+                           const edgert_session_options *options) {
+  ert_table program;
+  ERT_TRY(choose_isa(options->isa, &session->simd));
+  ERT_TRY(ert_program_choose(bundle, options->target, &program));
+  session->bundle = bundle;
+  session->target = ert_string(program, ERT_FIELD_PROGRAM_TARGET);
+  session->arena_bytes = ert_u64(program, ERT_FIELD_PROGRAM_ARENA_BYTES, 0);
+  void *arena;
+  ERT_TRY(ert_allocate(session->arena_bytes, "arena", &arena));
+  session->arena = arena;
+  ERT_TRY(ert_plan_open(bundle, program, session->arena, &session->plan));
+  ERT_TRY(ert_pool_open(options->threads, &session->pool));
+  return prepare_steps(session, program);
+}
+
+edgert_status edgert_session_open(const edgert_bundle *bundle, const edgert_session_options *given,
+                                  edgert_session **out) {
+  if (!out) return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, "out", "a pointer", "NULL");
+  *out = NULL;
+  if (!bundle) return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, "bundle", "an open bundle", "NULL");
+  edgert_session_options options;
+  ERT_TRY(read_options(given, &options));
+  void *memory;
+  ERT_TRY(ert_allocate(sizeof(edgert_session), "session", &memory));
+  edgert_status status = build(memory, bundle, &options);
+  if (status != EDGERT_OK) {
+    edgert_session_close(memory);
+    return status;
+  }
+  *out = memory;
+  return EDGERT_OK;
+}
+
+void edgert_session_close(edgert_session *session) {
+  if (!session) return;
+  ert_pool_close(session->pool);
+  ert_plan_close(session->plan);
+  ert_free(session->scratch);
+  ert_free(session->arena);
+  ert_free(session);
+}

@@ -1,0 +1,200 @@
+/* Building the plan: sizes first, then everything in one block of memory. */
+#include "session/plan.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/dtype.h"
+
+/* How many of everything; verification has bounded the sum by a small multiple of the metadata's size. */
+typedef struct amounts {
+  size_t operands, attributes;
+} amounts;
+
+/* The lists that steps point into; each is used up from its beginning. */
+typedef struct lists {
+  ert_tensor **operands;
+  ert_attribute *attributes;
+} lists;
+
+static amounts count(ert_vector steps) {
+  amounts n = {0, 0};
+  for (uint32_t i = 0; i < steps.count; i++) {
+    ert_table step = ert_item(steps, i);
+    n.operands += ert_items(step, ERT_FIELD_STEP_INPUTS).count + (size_t)ert_items(step, ERT_FIELD_STEP_OUTPUTS).count;
+    n.attributes += ert_items(step, ERT_FIELD_STEP_ATTRIBUTES).count;
+  }
+  return n;
+}
+
+/* The position of `n` objects of `size` bytes, 16-byte aligned, behind all that were reserved before. */
+static size_t reserve(size_t *end, size_t n, size_t size) {
+  size_t at = *end;
+  *end += (n * size + 15) / 16 * 16;
+  return at;
+}
+
+static void fill_tensor(ert_tensor *t, const edgert_bundle *bundle, ert_table table, uint8_t *arena) {
+  t->name = ert_string(table, ERT_FIELD_TENSOR_NAME);
+  t->dtype = ert_u8(table, ERT_FIELD_TENSOR_DTYPE, 0);
+  t->layout = ert_u8(table, ERT_FIELD_TENSOR_LAYOUT, 0);
+  ert_vector shape = ert_items(table, ERT_FIELD_TENSOR_SHAPE);
+  t->rank = (uint8_t)shape.count;
+  if (shape.count > 0) memcpy(t->shape, shape.data, shape.count * sizeof *t->shape);
+  (void)ert_tensor_size(t->dtype, t->layout, t->rank, t->shape, &t->elements, &t->bytes); /* succeeded in program.c */
+  uint64_t offset = ert_u64(table, ERT_FIELD_TENSOR_OFFSET, 0);
+  uint8_t place = ert_u8(table, ERT_FIELD_TENSOR_PLACE, 0);
+  if (place == ERT_PLACE_ARENA) {
+    t->data = arena + offset;
+  } else if (place == ERT_PLACE_SEGMENT) {
+    ert_vector segments = ert_items(bundle->root, ERT_FIELD_BUNDLE_SEGMENTS);
+    const uint8_t *segment = ert_segment_data(bundle, ert_item(segments, ert_u32(table, ERT_FIELD_TENSOR_INDEX, 0)));
+    t->data = (void *)(uintptr_t)(segment + offset); /* no step writes a constant, as verified */
+    t->constant = true;
+  }
+}
+
+static void fill_step(ert_plan *plan, uint32_t index, ert_table table, lists *free) {
+  ert_vector inputs = ert_items(table, ERT_FIELD_STEP_INPUTS), outputs = ert_items(table, ERT_FIELD_STEP_OUTPUTS);
+  ert_vector attributes = ert_items(table, ERT_FIELD_STEP_ATTRIBUTES), nodes = ert_items(table, ERT_FIELD_STEP_NODES);
+  const int32_t *in = inputs.data, *out = outputs.data;
+  plan->steps[index] = (ert_step){
+      .kernel = ert_kernel_find(ert_string(table, ERT_FIELD_STEP_KERNEL)),
+      .in = (const ert_tensor *const *)free->operands,
+      .out = free->operands + inputs.count,
+      .attributes = free->attributes,
+      .n_in = inputs.count,
+      .n_out = outputs.count,
+      .n_attributes = attributes.count,
+      .index = index,
+      .node = nodes.count > 0 ? ert_text_item(nodes, 0) : "",
+  };
+  for (uint32_t i = 0; i < inputs.count; i++) *free->operands++ = in[i] < 0 ? NULL : &plan->tensors[in[i]];
+  for (uint32_t i = 0; i < outputs.count; i++) *free->operands++ = &plan->tensors[out[i]];
+  for (uint32_t i = 0; i < attributes.count; i++) {
+    ert_table attribute = ert_item(attributes, i);
+    ert_vector ints = ert_items(attribute, ERT_FIELD_ATTRIBUTE_INTS);
+    ert_vector floats = ert_items(attribute, ERT_FIELD_ATTRIBUTE_FLOATS);
+    *free->attributes++ = (ert_attribute){
+        .name = ert_string(attribute, ERT_FIELD_ATTRIBUTE_NAME),
+        .ints = ints.data,
+        .floats = floats.data,
+        .text = ert_string(attribute, ERT_FIELD_ATTRIBUTE_TEXT),
+        .n_ints = ints.count,
+        .n_floats = floats.count,
+    };
+  }
+}
+
+static void fill_bindings(const ert_plan *plan, ert_binding *bindings, ert_vector ids, ert_vector tables) {
+  for (uint32_t i = 0; i < ids.count; i++) {
+    uint32_t id = ((const uint32_t *)ids.data)[i];
+    ert_table table = ert_item(tables, id);
+    int8_t axis = (int8_t)ert_u8(table, ERT_FIELD_TENSOR_EXTENT_AXIS, UINT8_MAX);
+    bindings[i] = (ert_binding){.tensor = &plan->tensors[id], .first_view = ERT_NO_VIEW};
+    if (axis < 0) continue;
+    bindings[i].axis = (uint32_t)axis;
+    bindings[i].count = &plan->tensors[ert_u32(table, ERT_FIELD_TENSOR_EXTENT_COUNT, 0)];
+  }
+}
+
+static void chain_views(ert_plan *plan, ert_vector tables) {
+  for (uint32_t id = 0; id < plan->n_tensors; id++) {
+    ert_table table = ert_item(tables, id);
+    uint8_t place = ert_u8(table, ERT_FIELD_TENSOR_PLACE, 0);
+    plan->next_view[id] = ERT_NO_VIEW;
+    if (place != ERT_PLACE_INPUT && place != ERT_PLACE_OUTPUT) continue;
+    ert_binding *binding = place == ERT_PLACE_INPUT ? plan->inputs : plan->outputs;
+    binding += ert_u32(table, ERT_FIELD_TENSOR_INDEX, 0);
+    plan->next_view[id] = binding->first_view;
+    binding->first_view = id;
+  }
+}
+
+edgert_status ert_plan_open(const edgert_bundle *bundle, ert_table program, uint8_t *arena, ert_plan **out) {
+  *out = NULL;
+  ert_vector tensors = ert_items(program, ERT_FIELD_PROGRAM_TENSORS),
+             steps = ert_items(program, ERT_FIELD_PROGRAM_STEPS);
+  ert_vector inputs = ert_items(program, ERT_FIELD_PROGRAM_INPUTS);
+  ert_vector outputs = ert_items(program, ERT_FIELD_PROGRAM_OUTPUTS);
+  amounts n = count(steps);
+  size_t bytes = 0;
+  reserve(&bytes, 1, sizeof(ert_plan));
+  size_t tensors_at = reserve(&bytes, tensors.count, sizeof(ert_tensor));
+  size_t steps_at = reserve(&bytes, steps.count, sizeof(ert_step));
+  size_t inputs_at = reserve(&bytes, inputs.count, sizeof(ert_binding));
+  size_t outputs_at = reserve(&bytes, outputs.count, sizeof(ert_binding));
+  size_t views_at = reserve(&bytes, tensors.count, sizeof(uint32_t));
+  size_t operands_at = reserve(&bytes, n.operands, sizeof(ert_tensor *));
+  size_t attributes_at = reserve(&bytes, n.attributes, sizeof(ert_attribute));
+  void *memory;
+  ERT_TRY(ert_allocate(bytes, "plan of a program", &memory));
+  char *base = memory;
+  ert_plan *plan = memory;
+  *plan = (ert_plan){
+      .tensors = (void *)(base + tensors_at),
+      .steps = (void *)(base + steps_at),
+      .inputs = (void *)(base + inputs_at),
+      .outputs = (void *)(base + outputs_at),
+      .next_view = (void *)(base + views_at),
+      .n_tensors = tensors.count,
+      .n_steps = steps.count,
+      .n_inputs = inputs.count,
+      .n_outputs = outputs.count,
+  };
+  lists free = {(void *)(base + operands_at), (void *)(base + attributes_at)};
+  for (uint32_t i = 0; i < tensors.count; i++) fill_tensor(&plan->tensors[i], bundle, ert_item(tensors, i), arena);
+  for (uint32_t i = 0; i < steps.count; i++) fill_step(plan, i, ert_item(steps, i), &free);
+  fill_bindings(plan, plan->inputs, inputs, tensors);
+  fill_bindings(plan, plan->outputs, outputs, tensors);
+  chain_views(plan, tensors);
+  *out = plan;
+  return EDGERT_OK;
+}
+
+/* Where a tensor lies: a stretch of the arena, of a segment or of a bound buffer. */
+typedef struct stretch {
+  uint32_t place, index;
+  uint64_t offset, bytes;
+} stretch;
+
+static stretch stretch_of(const ert_plan *plan, ert_table program, const ert_tensor *t) {
+  ert_table table = ert_item(ert_items(program, ERT_FIELD_PROGRAM_TENSORS), (uint32_t)(t - plan->tensors));
+  uint8_t place = ert_u8(table, ERT_FIELD_TENSOR_PLACE, 0);
+  return (stretch){
+      .place = place,
+      .index = place == ERT_PLACE_ARENA ? 0 : ert_u32(table, ERT_FIELD_TENSOR_INDEX, 0),
+      .offset = ert_u64(table, ERT_FIELD_TENSOR_OFFSET, 0),
+      .bytes = t->bytes,
+  };
+}
+
+static bool overlap(stretch a, stretch b) {
+  return a.place == b.place && a.index == b.index && a.bytes > 0 && b.bytes > 0 && a.offset < b.offset + b.bytes &&
+         b.offset < a.offset + a.bytes;
+}
+
+edgert_status ert_plan_expect_apart(const ert_plan *plan, ert_table program, const ert_prepare *p) {
+  const ert_step *step = p->step;
+  for (uint32_t o = 0; o < step->n_out; o++) {
+    const ert_tensor *y = step->out[o];
+    stretch written = stretch_of(plan, program, y);
+    for (uint32_t i = 0; i < step->n_in + o; i++) {
+      const ert_tensor *other = i < step->n_in ? step->in[i] : step->out[i - step->n_in];
+      if (!other) continue;
+      stretch there = stretch_of(plan, program, other);
+      if (!overlap(written, there)) continue;
+      bool alike = y->dtype == other->dtype && y->layout == other->layout && y->bytes == other->bytes;
+      if (o == 0 && i < 32 && (p->in_place >> i & 1) && alike && written.offset == there.offset) continue;
+      return ert_reject(p, "memory of an output", "apart from that of the other operands", "'%.80s' over '%.80s'",
+                        y->name, other->name);
+    }
+  }
+  return EDGERT_OK;
+}
+
+void ert_plan_close(ert_plan *plan) {
+  if (!plan) return;
+  for (uint32_t i = 0; i < plan->n_steps; i++) ert_free(plan->steps[i].state);
+  ert_free(plan);
+}

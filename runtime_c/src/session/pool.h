@@ -1,0 +1,25 @@
+/* Worker threads that do one job at a time together with the calling thread. */
+#ifndef ERT_SESSION_POOL_H
+#define ERT_SESSION_POOL_H
+
+#include <stdint.h>
+
+#include "base/status.h"
+
+typedef struct ert_pool ert_pool;
+
+/* A share of a job: worker 0 to workers - 1; 0 is the calling thread. */
+typedef void ert_job(void *context, uint32_t worker, uint32_t workers);
+
+/* Starts workers - 1 threads (workers >= 1). They sleep while there is nothing to do. */
+edgert_status ert_pool_open(uint32_t workers, ert_pool **out);
+
+/* NULL is allowed. */
+void ert_pool_close(ert_pool *pool);
+
+uint32_t ert_pool_workers(const ert_pool *pool);
+
+/* Equals: for (worker = 0; worker < workers; worker++) job(context, worker, workers), all of them at once. */
+void ert_pool_run(ert_pool *pool, ert_job *job, void *context);
+
+#endif

@@ -1,0 +1,1 @@
+"""Target families: one folder each, reached through `targets.base`."""

@@ -1,0 +1,187 @@
+"""What a target is, and what it produces: steps over tensors with a layout.
+
+A target family lives in its own folder and registers a module path here; nothing else names it.
+"""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import math
+from dataclasses import dataclass, fields
+from typing import Protocol
+
+import numpy as np
+
+from packer.ir import Graph, Node, TensorType
+from packer.ir.ops import Activation, Op
+
+__all__ = [
+    "Attribute",
+    "Form",
+    "Layout",
+    "Lowered",
+    "Operand",
+    "Target",
+    "TargetError",
+    "attributes_of",
+    "names",
+    "resolve",
+    "stored_bytes",
+]
+
+
+class TargetError(ValueError):
+    """A target cannot do what was asked; the message says what, and what to do instead."""
+
+
+class Layout(enum.IntEnum):
+    """How a tensor's elements lie in memory; numbers are those of the bundle format.
+
+    PLANAR: row-major.
+    BLOCK16: dimension 1 (0 for rank 1) split into blocks of 16, the block index in its place and the lane innermost:
+        [N,C,H,W] -> [N, ceil(C/16), H, W, 16]. Lanes past C are unspecified in activations, zero in constants.
+    WEIGHT16: convolution weights of logical shape [group, K, C, kernel...] -> per group and block of 16 output
+    channels:
+        blocks of up to 16 input channels, kernel positions, input channel in the block, 16 output lanes.
+        The last block of input channels is as short as C demands; output lanes past K are zero.
+    DEPTH16: depthwise weights of logical shape [C, kernel...] -> [ceil(C/16), kernel..., 16]; lanes past C are zero.
+    """
+
+    PLANAR = 0
+    BLOCK16 = 1
+    WEIGHT16 = 2
+    DEPTH16 = 3
+
+
+def stored_bytes(type: TensorType, layout: Layout) -> int:
+    """Bytes a tensor occupies in `layout`, lanes of padding included."""
+    shape = list(type.shape)
+    if layout is not Layout.PLANAR:
+        axis = 0 if layout is Layout.DEPTH16 or len(shape) == 1 else 1
+        shape[axis] = -(-shape[axis] // 16) * 16
+    return math.prod(shape) * type.dtype.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A named parameter of a step: integers, floats or text (one of them)."""
+
+    name: str
+    ints: tuple[int, ...] = ()
+    floats: tuple[float, ...] = ()
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One way a node can run: the layout of each input and output, and its cost in arbitrary equal units.
+
+    `implementation` names the algorithm where the target has several, such as "im2col-nhwc" for a convolution.
+    """
+
+    inputs: tuple[Layout, ...]
+    outputs: tuple[Layout, ...]
+    cost: float
+    implementation: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operand:
+    """An input of a lowered step: a value of the graph by name, or a constant prepared for the kernel."""
+
+    value: str | None = None
+    data: np.ndarray | None = None  # exact bytes to store, already in `layout`
+    type: TensorType | None = None  # logical type of `data`
+    layout: Layout = Layout.PLANAR
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lowered:
+    """A node turned into one step of the runtime; an absent optional input is None."""
+
+    kernel: str
+    inputs: tuple[Operand | None, ...]
+    attributes: tuple[Attribute, ...] = ()
+
+
+class Target(Protocol):
+    """One board or machine that programs are made for."""
+
+    @property
+    def name(self) -> str:
+        """What `--target` calls it."""
+        ...
+
+    @property
+    def arch(self) -> str:
+        """The machine its programs need: "x86_64" or "aarch64"."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """One line for people."""
+        ...
+
+    def forms(self, graph: Graph, node: Node) -> tuple[Form, ...]:
+        """The ways `node` can run here, never empty; raises TargetError if it cannot run at all."""
+        ...
+
+    def lower(self, graph: Graph, node: Node, form: Form) -> Lowered:
+        """The step for `node` in the chosen form."""
+        ...
+
+    def reorder(self, type: TensorType, source: Layout, destination: Layout) -> tuple[Lowered, float]:
+        """The step that changes a layout (its one input is filled in by the planner), and its cost."""
+        ...
+
+
+def attributes_of(op: Op) -> tuple[Attribute, ...]:
+    """The fields of an operator as step attributes, sorted by name.
+
+    int, bool and their tuples become ints, float and tuples of float floats, str text; None is left out; a tuple of str
+    becomes text joined by commas. An Activation becomes `activation` (text) and `activation_parameters` (floats
+    alpha, beta).
+    """
+    found: list[Attribute] = []
+    for field in fields(op):
+        value, name = getattr(op, field.name), field.name
+        if value is None:
+            continue
+        if isinstance(value, Activation):
+            found.append(Attribute(name, text=value.kind))
+            found.append(Attribute(f"{name}_parameters", floats=(value.alpha, value.beta)))
+        elif isinstance(value, str):
+            found.append(Attribute(name, text=value))
+        elif isinstance(value, float):
+            found.append(Attribute(name, floats=(value,)))
+        elif isinstance(value, int):
+            found.append(Attribute(name, ints=(int(value),)))
+        elif "float" in str(field.type):
+            found.append(Attribute(name, floats=tuple(map(float, value))))
+        elif "str" in str(field.type):
+            found.append(Attribute(name, text=",".join(value)))
+        else:
+            found.append(Attribute(name, ints=tuple(map(int, value))))
+    return tuple(sorted(found, key=lambda a: a.name))
+
+
+_FAMILIES = {"cpu": "targets.cpu"}
+
+
+def names() -> dict[str, str]:
+    """Every target name with its one-line description, in order."""
+    found: dict[str, str] = {}
+    for module in _FAMILIES.values():
+        found.update(importlib.import_module(module).TARGETS)
+    return found
+
+
+def resolve(name: str) -> Target:
+    """The target called `name`; raises TargetError that lists the known ones."""
+    for module in _FAMILIES.values():
+        family = importlib.import_module(module)
+        if name in family.TARGETS:
+            target: Target = family.create(name)
+            return target
+    raise TargetError(f"unknown target '{name}'; known: {', '.join(names())}")

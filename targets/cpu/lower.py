@@ -1,0 +1,177 @@
+"""From an operator in a chosen form to one step of the C runtime, constants packed as its kernel reads them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import repeat
+
+import numpy as np
+
+from packer.ir import DType, Graph, Node, TensorType
+from packer.ir.ops import Conv, Expand, MatMul, Reshape, Slice, Tile, Transpose
+from targets.base import Attribute, Form, Layout, Lowered, Operand, attributes_of, stored_bytes
+from targets.cpu.packing import block16, depth16, weight16
+
+__all__ = ["kernel_name", "lower", "reorder"]
+
+
+def lower(graph: Graph, node: Node, form: Form) -> Lowered:
+    """The step for `node`; operators without a rule of their own map one to one."""
+    if isinstance(node.op, Conv):
+        return _im2col(graph, node, form) if form.implementation.startswith("im2col") else _conv(graph, node, form)
+    if isinstance(node.op, MatMul) and _is_linear(graph, node):
+        return _linear(graph, node)
+    if isinstance(node.op, Transpose | Slice | Expand | Tile | Reshape):
+        return _copy(graph, node)
+    return Lowered(
+        kernel_name(node), tuple(map(_operand, repeat(graph), node.inputs, form.inputs)), attributes_of(node.op)
+    )
+
+
+def kernel_name(node: Node) -> str:
+    """The snake_case name of the operator's class (matmul is one word)."""
+    if isinstance(node.op, MatMul):
+        return "matmul"
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(node.op).__name__).lower()
+
+
+def reorder(type: TensorType, source: Layout, destination: Layout) -> tuple[Lowered, float]:
+    """The layout change and its cost: both copies moved, plus what a step costs by itself."""
+    cost = stored_bytes(type, source) + stored_bytes(type, destination) + 4096.0
+    return Lowered("pack_weights" if destination is Layout.WEIGHT16 else "reorder", (None,)), cost
+
+
+def _conv(graph: Graph, node: Node, form: Form) -> Lowered:
+    op = node.op
+    assert isinstance(op, Conv)
+    weights = graph.type(node.inputs[1] or "")
+    depthwise = form.implementation == "depthwise"
+    grouped = (op.group, weights.shape[0] // op.group)
+    if depthwise:
+        packed = _constant(graph, node.inputs[1], (weights.shape[0], *weights.shape[2:]), Layout.DEPTH16)
+    else:
+        packed = _constant(graph, node.inputs[1], (*grouped, *weights.shape[1:]), Layout.WEIGHT16)
+    inputs: list[Operand | None] = [_operand(graph, node.inputs[0], form.inputs[0]), packed]
+    if len(node.inputs) > 2:
+        bias = node.inputs[2]
+        inputs.append(
+            None
+            if bias is None
+            else _constant(graph, bias, (weights.shape[0],) if depthwise else grouped, Layout.BLOCK16)
+        )
+    if len(node.inputs) > 3:
+        inputs.append(_operand(graph, node.inputs[3], form.inputs[3]))
+    return Lowered("conv_depthwise" if depthwise else "conv", tuple(inputs), attributes_of(op))
+
+
+def _im2col(graph: Graph, node: Node, form: Form) -> Lowered:
+    """Weights as the matrix's rows: taps outermost and channels innermost where patches are rows."""
+    operands = list(map(_operand, repeat(graph), node.inputs, form.inputs))
+    if form.implementation == "im2col-nhwc":
+        weights = graph.constant(node.inputs[1])
+        assert weights is not None
+        data = np.ascontiguousarray(np.moveaxis(weights, 1, -1))
+        operands[1] = Operand(data=data, type=TensorType(DType.F32, data.shape))
+    return Lowered("conv_" + form.implementation.replace("-", "_"), tuple(operands), attributes_of(node.op))
+
+
+def _is_linear(graph: Graph, node: Node) -> bool:
+    """b is a constant matrix, a has rows, and the bias (if any) is one value a column."""
+    a, b = graph.type(node.inputs[0] or ""), graph.type(node.inputs[1] or "")
+    if graph.constant(node.inputs[1]) is None or b.rank != 2 or a.rank < 1 or a.dtype is not DType.F32:
+        return False
+    if len(node.inputs) < 3 or node.inputs[2] is None:
+        return True
+    bias = graph.constant(node.inputs[2])
+    return (
+        bias is not None
+        and bias.size == b.shape[1]
+        and bias.shape[-1:] == (b.shape[1],)
+        and bias.ndim <= graph.type(node.outputs[0]).rank
+    )
+
+
+def _linear(graph: Graph, node: Node) -> Lowered:
+    b = graph.constant(node.inputs[1])
+    assert b is not None
+    depth, columns = b.shape
+    shape = TensorType(DType.F32, (1, columns, depth))
+    packed = Operand(data=weight16(b.T.reshape(shape.shape)), type=shape, layout=Layout.WEIGHT16)
+    inputs: list[Operand | None] = [_operand(graph, node.inputs[0], Layout.PLANAR), packed]
+    if len(node.inputs) > 2 and node.inputs[2] is not None:
+        inputs.append(_constant(graph, node.inputs[2], (columns,), Layout.BLOCK16))
+    return Lowered("linear", tuple(inputs), attributes_of(node.op))
+
+
+def _operand(graph: Graph, name: str | None, layout: Layout) -> Operand | None:
+    """An input as it is, in `layout`."""
+    if name is None:
+        return None
+    data = graph.constant(name)
+    if data is None:
+        return Operand(name, layout=layout)
+    return Operand(data=_PACK[layout](data), type=graph.type(name), layout=layout)
+
+
+_PACK: dict[Layout, Callable[[np.ndarray], np.ndarray]] = {
+    Layout.PLANAR: np.ascontiguousarray,
+    Layout.WEIGHT16: weight16,
+    Layout.DEPTH16: depth16,
+    Layout.BLOCK16: block16,
+}
+
+
+def _constant(graph: Graph, name: str | None, shape: tuple[int, ...], layout: Layout) -> Operand:
+    """A parameter seen as `shape` in `layout`: packed now if its value is known, else reordered when the program
+    runs."""
+    data = graph.constant(name)
+    type = TensorType(DType.F32, shape)
+    if data is None:
+        return Operand(name, type=type, layout=layout)
+    return Operand(data=_PACK[layout](data.reshape(shape)), type=type, layout=layout)
+
+
+def _copy(graph: Graph, node: Node) -> Lowered:
+    """Transpose, Slice, Expand, Tile, Reshape: one strided copy into a contiguous output."""
+    op, source = node.op, graph.type(node.inputs[0] or "").shape
+    strides = tuple(int(np.prod(source[i + 1 :], dtype=np.int64)) for i in range(len(source)))
+    offset = 0
+    shape: tuple[int, ...]
+    if isinstance(op, Transpose):
+        shape, strides = tuple(source[p] for p in op.perm), tuple(strides[p] for p in op.perm)
+    elif isinstance(op, Slice):
+        offset = sum(start * stride for start, stride in zip(op.starts, strides, strict=True))
+        shape, strides = op.sizes, tuple(step * stride for step, stride in zip(op.steps, strides, strict=True))
+    elif isinstance(op, Expand):
+        lead = len(op.shape) - len(source)
+        shape = op.shape
+        strides = (0,) * lead + tuple(
+            0 if extent == 1 else stride for extent, stride in zip(source, strides, strict=True)
+        )
+    elif isinstance(op, Tile):
+        shape = tuple(extent for pair in zip(op.repeats, source, strict=True) for extent in pair)
+        strides = tuple(stride for own in strides for stride in (0, own))
+    else:
+        shape, strides = (int(np.prod(source, dtype=np.int64)),), (1,)
+    shape, strides = _collapse(shape, strides)
+    attributes = (
+        Attribute("offset", ints=(offset if 0 not in shape else 0,)),
+        Attribute("shape", ints=shape),
+        Attribute("strides", ints=strides),
+    )
+    return Lowered("copy", (_operand(graph, node.inputs[0], Layout.PLANAR),), attributes)
+
+
+def _collapse(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Drop dimensions of extent 1 and merge neighbours that are walked as one; at least one dimension stays."""
+    merged: list[tuple[int, int]] = []
+    for extent, stride in zip(shape, strides, strict=True):
+        if extent == 1:
+            continue
+        if merged and merged[-1][1] == stride * extent:
+            merged[-1] = (merged[-1][0] * extent, stride)
+        else:
+            merged.append((extent, stride))
+    merged = merged or [(1, 1)]
+    return tuple(e for e, _ in merged), tuple(s for _, s in merged)

@@ -1,0 +1,47 @@
+"""Constants in the layouts the kernels read: pure numpy, exact bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["LANES", "block16", "depth16", "weight16"]
+
+LANES = 16
+
+
+def _padded(data: np.ndarray, axis: int) -> np.ndarray:
+    extra = -data.shape[axis] % LANES
+    return np.pad(data, [(0, extra if i == axis else 0) for i in range(data.ndim)]) if extra else data
+
+
+def block16(data: np.ndarray) -> np.ndarray:
+    """BLOCK16: [C] -> [C/16,16]; [N,C,...] -> [N,C/16,...,16]; missing lanes zero."""
+    axis = 0 if data.ndim == 1 else 1
+    data = _padded(data, axis)
+    split = data.reshape(*data.shape[:axis], data.shape[axis] // LANES, LANES, *data.shape[axis + 1 :])
+    return np.ascontiguousarray(np.moveaxis(split, axis + 1, -1))
+
+
+def depth16(data: np.ndarray) -> np.ndarray:
+    """DEPTH16: [C,kernel...] -> [C/16,kernel...,16]; missing lanes zero."""
+    data = _padded(data, 0)
+    return np.ascontiguousarray(np.moveaxis(data.reshape(data.shape[0] // LANES, LANES, *data.shape[1:]), 1, -1))
+
+
+def weight16(data: np.ndarray) -> np.ndarray:
+    """WEIGHT16: [g,K,C,kernel...] -> flat; per group and block of 16 K: blocks of <= 16 C, kernel, c in block, 16
+    lanes of K."""
+    data = _padded(data, 1)
+    groups, outputs, channels = data.shape[:3]
+    taps = int(np.prod(data.shape[3:], dtype=np.int64))
+    lanes_last = data.reshape(groups, outputs // LANES, LANES, channels, taps).transpose(0, 1, 3, 4, 2)
+    full = channels // LANES * LANES
+    head = (
+        lanes_last[:, :, :full]
+        .reshape(groups, outputs // LANES, full // LANES, LANES, taps, LANES)
+        .transpose(0, 1, 2, 4, 3, 5)
+    )
+    tail = lanes_last[:, :, full:].transpose(0, 1, 3, 2, 4)
+    sizes = (full * taps * LANES, (channels - full) * taps * LANES)
+    rows = [part.reshape(groups, outputs // LANES, n) for part, n in zip((head, tail), sizes, strict=True)]
+    return np.ascontiguousarray(np.concatenate(rows, axis=2)).reshape(-1)

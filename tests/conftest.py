@@ -1,0 +1,19 @@
+"""What all tests share: where the real models are, and the built library."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def models() -> Path:
+    """The folder with `onnx/`, `vectors/` and `images/` of real models; tests that need it are skipped without it."""
+    folder = Path(os.environ.get("EDGERT_MODELS", ROOT.parent / "shared" / "models"))
+    if not (folder / "onnx").is_dir():
+        pytest.skip(f"no real models at {folder}: set EDGERT_MODELS to a folder with onnx/ and vectors/")
+    return folder

@@ -1,0 +1,121 @@
+"""Small bundles made by hand: described as plain values, so that a test can break any one of them."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from packer.bundle.encode import encode
+
+__all__ = ["HEADER", "PAGE", "assemble", "changed", "description", "metadata_length", "sign"]
+
+HEADER = 128
+PAGE = 4096
+
+Description = dict[str, Any]
+
+
+def description() -> Description:
+    """A network y = relu(conv(x, w)), x [1,3,4,4], y [1,5,4,4], with a data-dependent output z; not meant to run."""
+    rng = np.random.default_rng(3)
+    weights = np.zeros((1, 1, 3, 16), np.float32)  # weight16 of logical [1,5,3,1]
+    weights[..., :5] = rng.standard_normal((1, 1, 3, 5))
+    weights[0, 0, 1, :3] = 0
+    sample = rng.standard_normal((1, 3, 4, 4)).astype(np.float32)
+    answer = rng.standard_normal((1, 5, 4, 4)).astype(np.float32)
+    chosen = np.array([[0, 0, 1], [0, 0, 3]], np.int64)
+    tensors = [
+        {"name": "x", "dtype": 1, "shape": [1, 3, 4, 4], "place": 2, "index": 0},
+        {"name": "y", "dtype": 1, "shape": [1, 5, 4, 4], "place": 3, "index": 0},
+        {"name": "w", "dtype": 1, "layout": 2, "shape": [1, 5, 3, 1], "place": 1, "index": 0, "offset": 0},
+        {"name": "t", "dtype": 1, "layout": 1, "shape": [1, 5, 4, 4], "place": 0, "offset": 64},
+        {"name": "n", "dtype": 7, "shape": [1], "place": 0, "offset": 0},
+        {"name": "z", "dtype": 7, "shape": [6, 3], "place": 3, "index": 1, "extent_axis": 0, "extent_count": 4},
+    ]
+    steps = [
+        {
+            "kernel": "conv",
+            "nodes": ["conv1", "relu1"],
+            "inputs": [0, 2, -1],
+            "outputs": [3],
+            "attributes": [{"name": "activation", "text": "relu"}, {"name": "group", "ints": [1]}],
+        },
+        {"kernel": "reorder", "nodes": [], "inputs": [3], "outputs": [1], "attributes": []},
+        {"kernel": "non_zero", "nodes": ["find"], "inputs": [3], "outputs": [5, 4], "attributes": []},
+    ]
+    program = {
+        "target": "cpu",
+        "arch": "x86_64",
+        "arena_bytes": 64 + 1024,
+        "arena_floor": 1024,
+        "tensors": tensors,
+        "steps": steps,
+        "inputs": [0],
+        "outputs": [1, 5],
+    }
+    golden = {
+        "inputs": [{"name": "x", "segment": 1, "offset": 0, "length": sample.nbytes}],
+        "outputs": [
+            {"name": "y", "segment": 1, "offset": 192, "length": answer.nbytes},
+            {"name": "z", "segment": 1, "offset": 512, "length": chosen.nbytes},
+        ],
+        "atol": 1e-6,
+        "rtol": 1e-4,
+    }
+    return {
+        "producer": "a test",
+        "model": "net",
+        "programs": [program],
+        "goldens": [golden],
+        "segments": [{"name": "weights"}, {"name": "golden"}],
+        "contents": [weights.tobytes(), sample.tobytes() + answer.tobytes() + chosen.tobytes()],
+    }
+
+
+def changed(change: Callable[[Description], object]) -> Description:
+    """The description with something changed."""
+    found = copy.deepcopy(description())
+    change(found)
+    return found
+
+
+def assemble(described: Description) -> bytes:
+    """The file of a description; offsets, lengths and digests of segments are filled in where it has none."""
+    contents: list[bytes] = described["contents"]
+    root = {key: value for key, value in described.items() if key != "contents"}
+    for segment, data in zip(root["segments"], contents, strict=True):
+        chunks = b"".join(hashlib.sha256(data[i : i + (1 << 20)]).digest() for i in range(0, len(data), 1 << 20))
+        segment.setdefault("length", len(data))
+        segment.setdefault("sha256", np.frombuffer(hashlib.sha256(chunks).digest(), np.uint8))
+    given = [segment.get("offset") for segment in root["segments"]]
+    for segment in root["segments"]:
+        segment["offset"] = PAGE  # as long as any other, encoded
+    end = HEADER + len(encode("Bundle", root))
+    body = bytearray(end)
+    for segment, offset, data in zip(root["segments"], given, contents, strict=True):
+        start = -(-end // PAGE) * PAGE
+        segment["offset"] = start if offset is None else offset
+        body += bytes(start - end) + data
+        end = start + len(data)
+    metadata = encode("Bundle", root)
+    body[HEADER : HEADER + len(metadata)] = metadata
+    struct.pack_into("<8sHHIQQQ", body, 0, b"\x89EDGERT\n", 1, 0, 0, len(body), HEADER, len(metadata))
+    return sign(body)
+
+
+def sign(file: bytes | bytearray) -> bytes:
+    """The file with the digest of its header and metadata made right again."""
+    found = bytearray(file)
+    (length,) = struct.unpack_from("<Q", found, 32)
+    found[64:96] = hashlib.sha256(found[:64] + found[HEADER : HEADER + length]).digest()
+    return bytes(found)
+
+
+def metadata_length(file: bytes | bytearray) -> int:
+    """What the header says."""
+    return int(struct.unpack_from("<Q", file, 32)[0])

@@ -1,0 +1,105 @@
+/* Bundles given as arguments, used from opening to closing while every allocation, file, mapping and thread is refused in
+ * turn, once and from then on: a clean error or success, and nothing stays allocated. */
+#include <stdatomic.h>
+
+#include "../runtime_c/test.h"
+#include "base/fault.h"
+
+static struct {
+  uint32_t calls, fail_at; /* the call to fail, counted from 1; 0: none */
+  bool for_ever;
+} plan;
+
+static bool refuse(ert_operation operation) {
+  (void)operation;
+  plan.calls++;
+  return plan.fail_at > 0 && (plan.for_ever ? plan.calls >= plan.fail_at : plan.calls == plan.fail_at);
+}
+
+/* Blocks that the library holds; the linker leads its only allocating and freeing calls here. */
+static atomic_int held;
+
+void *__real_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes) {
+  void *memory = __real_calloc(count, bytes);
+  if (memory) atomic_fetch_add(&held, 1);
+  return memory;
+}
+
+void __real_free(void *memory);
+void __wrap_free(void *memory);
+void __wrap_free(void *memory) {
+  if (memory) atomic_fetch_sub(&held, 1);
+  __real_free(memory);
+}
+
+enum { MOST_BINDINGS = 16, BUFFER_BYTES = 1 << 17 };
+
+static uint64_t buffers[MOST_BINDINGS][BUFFER_BYTES / 8];
+
+static edgert_status bind(edgert_session *session) {
+  uint32_t inputs = edgert_session_input_count(session), count = inputs + edgert_session_output_count(session);
+  CHECK(count <= MOST_BINDINGS);
+  for (uint32_t i = 0; i < count; i++) {
+    edgert_tensor_info info;
+    edgert_status status =
+        i < inputs ? edgert_session_input(session, i, &info) : edgert_session_output(session, i - inputs, &info);
+    CHECK(status == EDGERT_OK && info.bytes <= BUFFER_BYTES);
+    status = i < inputs ? edgert_session_bind_input(session, i, buffers[i], info.bytes)
+                        : edgert_session_bind_output(session, i - inputs, buffers[i], info.bytes);
+    if (status != EDGERT_OK) return status;
+  }
+  return EDGERT_OK;
+}
+
+/* Everything a program does with the library. */
+static edgert_status use(const char *path) {
+  edgert_open_options open_options = {.struct_size = sizeof open_options, .threads = 2};
+  edgert_session_options options = {.struct_size = sizeof options, .threads = 2};
+  edgert_bundle *bundle;
+  edgert_session *session = NULL;
+  int before = atomic_load(&held);
+  edgert_status status = edgert_bundle_open(path, &open_options, &bundle);
+  CHECK((status == EDGERT_OK) == (bundle != NULL));
+  if (status == EDGERT_OK) {
+    status = edgert_session_open(bundle, &options, &session);
+    CHECK((status == EDGERT_OK) == (session != NULL));
+  }
+  if (status == EDGERT_OK) status = bind(session);
+  if (status == EDGERT_OK) {
+    int ready = atomic_load(&held);
+    status = edgert_session_run(session);
+    CHECK(atomic_load(&held) == ready);
+  }
+  edgert_session_close(session);
+  edgert_bundle_close(bundle);
+  CHECK(atomic_load(&held) == before);
+  return status;
+}
+
+static void every_operation_fails(const char *path, uint32_t *operations, uint32_t *failures) {
+  plan.fail_at = plan.calls = 0;
+  CHECK(use(path) == EDGERT_OK);
+  uint32_t count = plan.calls;
+  *operations += count;
+  for (uint32_t k = 1; k <= 2 * count; k++) {
+    plan.calls = 0;
+    plan.fail_at = (k + 1) / 2;
+    plan.for_ever = k % 2 == 0;
+    edgert_status status = use(path);
+    CHECK(status == EDGERT_OK || status == EDGERT_ERROR_OUT_OF_MEMORY || status == EDGERT_ERROR_IO ||
+          status == EDGERT_ERROR_THREAD);
+    CHECK(status == EDGERT_OK || *edgert_last_error() != '\0');
+    *failures += status != EDGERT_OK;
+  }
+}
+
+int main(int count, char **arguments) {
+  uint32_t operations = 0, failures = 0;
+  ert_fault_hook = refuse;
+  for (int i = 1; i < count; i++) every_operation_fails(arguments[i], &operations, &failures);
+  printf("%d bundles, %u operations, %u clean errors\n", count - 1, operations, failures);
+  CHECK(count > 1 && failures > operations); /* hardly any of them can be done without */
+  return 0;
+}

@@ -1,0 +1,262 @@
+/* Runs a program with every operand of every step in memory of its own. */
+#include "guarded.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/checked.h"
+#include "base/dtype.h"
+#include "session/session.h"
+
+enum { MOST_OPERANDS = 64, MOST_SCRATCH = 1 << 26 };
+
+/* Memory that some operands of one step share, as they overlap: exactly their union. */
+typedef struct island {
+  uint8_t *original, *copy;
+  size_t bytes;
+  bool written;
+} island;
+
+/* A step with operands of its own. */
+typedef struct guarded_step {
+  ert_tensor tensors[MOST_OPERANDS];
+  ert_tensor *pointers[MOST_OPERANDS];
+  island islands[MOST_OPERANDS];
+  uint32_t n_islands;
+} guarded_step;
+
+static void *exactly(size_t bytes) {
+  void *memory;
+  if (posix_memalign(&memory, ERT_ALIGNMENT, bytes) != 0) abort();
+  return memory;
+}
+
+static void fill(uint8_t *data, size_t bytes, uint8_t dtype, dice *d) {
+  size_t size = ert_dtype_bytes(dtype);
+  uint64_t manner = below(d, 6);
+  for (size_t at = 0; at + size <= bytes; at += size) {
+    uint64_t x = manner == 0 ? roll(d) : manner == 1 ? odd_integer(d, (uint32_t)size) : below(d, 8);
+    float value = manner < 3 ? odd_float(d) : (float)below(d, 2001) / 500 - 2;
+    if (dtype == EDGERT_F32 && manner > 0) memcpy(&x, &value, sizeof value);
+    if (dtype == EDGERT_BOOL && manner > 1) x &= 1;
+    if (manner == 5 && dtype != EDGERT_F32) x -= 4;
+    memcpy(data + at, &x, size);
+  }
+}
+
+/* Buffers of the inputs and outputs, as a caller has them; those of outputs hold noise. */
+static void bind_all(const ert_plan *plan, const ert_binding *bindings, uint32_t count, dice *d) {
+  for (uint32_t i = 0; i < count; i++) {
+    const ert_tensor *t = bindings[i].tensor;
+    uint8_t *data = exactly(t->bytes);
+    fill(data, t->bytes, t->dtype, d);
+    for (uint32_t id = bindings[i].first_view; id != ERT_NO_VIEW; id = plan->next_view[id])
+      plan->tensors[id].data = data;
+  }
+}
+
+static void free_all(const ert_binding *bindings, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) free(bindings[i].tensor->data);
+}
+
+static bool overlap(const island *i, const ert_tensor *t) {
+  const uint8_t *data = t->data;
+  return i->bytes > 0 && t->bytes > 0 && data < i->original + i->bytes && i->original < data + t->bytes;
+}
+
+/* Adds an operand: it joins all islands that it overlaps into one. */
+static void settle(guarded_step *g, const ert_tensor *t, bool written) {
+  island all = {.original = t->data, .bytes = t->bytes, .written = written};
+  for (uint32_t i = 0; i < g->n_islands;) {
+    island *other = &g->islands[i];
+    ert_tensor so_far = {.data = all.original, .bytes = all.bytes};
+    if (!overlap(other, &so_far)) {
+      i++;
+      continue;
+    }
+    uint8_t *end = all.original + all.bytes, *other_end = other->original + other->bytes;
+    if (other->original < all.original) all.original = other->original;
+    all.bytes = (size_t)((other_end > end ? other_end : end) - all.original);
+    all.written |= other->written;
+    *other = g->islands[--g->n_islands];
+    i = 0; /* the larger one may reach others */
+  }
+  g->islands[g->n_islands++] = all;
+}
+
+/* Gives the step operands in memory of their own; false if it has too many. */
+static bool isolate(guarded_step *g, ert_step *step) {
+  if (step->n_in + (uint64_t)step->n_out > MOST_OPERANDS) return false;
+  for (uint32_t i = 0; i < step->n_in; i++)
+    if (step->in[i]) settle(g, step->in[i], false);
+  for (uint32_t i = 0; i < step->n_out; i++) settle(g, step->out[i], true);
+  for (uint32_t i = 0; i < g->n_islands; i++) g->islands[i].copy = exactly(g->islands[i].bytes);
+  for (uint32_t k = 0; k < step->n_in + step->n_out; k++) {
+    const ert_tensor *t = k < step->n_in ? step->in[k] : step->out[k - step->n_in];
+    if (!t) continue;
+    g->tensors[k] = *t;
+    g->pointers[k] = &g->tensors[k];
+    for (uint32_t i = 0; i < g->n_islands; i++) {
+      island *at = &g->islands[i];
+      bool inside = t->bytes ? overlap(at, t) : at->bytes == 0 && at->original == t->data;
+      if (inside) g->tensors[k].data = at->copy + ((uint8_t *)t->data - at->original);
+    }
+  }
+  step->in = (const ert_tensor *const *)g->pointers;
+  step->out = g->pointers + step->n_in;
+  return true;
+}
+
+/* Isolates and prepares a step as a session does. */
+static outcome prepare(const ert_plan *plan, ert_table program, guarded_step *g, ert_step *step, const ert_simd *simd,
+                       uint32_t workers) {
+  ert_step original = *step;
+  ert_prepare p = {.step = step, .simd = simd, .workers = workers};
+  if (!isolate(g, step)) return OUTCOME_LARGE;
+  if (step->kernel->prepare(&p) != EDGERT_OK) return OUTCOME_REFUSED;
+  p.step = &original;
+  if (ert_plan_expect_apart(plan, program, &p) != EDGERT_OK) return OUTCOME_REFUSED;
+  if (step->tasks < 0) abort();
+  return step->scratch_bytes > MOST_SCRATCH ? OUTCOME_LARGE : OUTCOME_RAN;
+}
+
+/* The tasks of a step, dealt as the library deals them, the last worker first. */
+static void deal(const ert_step *step, uint32_t workers) {
+  if (step->tasks == 0) return;
+  if (step->tasks == 1) workers = 1;
+  for (uint32_t worker = workers; worker-- > 0;) {
+    int64_t each = step->tasks / workers, more = step->tasks % workers;
+    int64_t begin = each * worker + (worker < more ? worker : more), end = begin + each + (worker < more);
+    uint8_t *scratch = exactly(step->scratch_bytes);
+    memset(scratch, 0xA5, step->scratch_bytes);
+    if (begin < end) step->kernel->run(step, begin, end, scratch);
+    free(scratch);
+  }
+}
+
+static void run_isolated(guarded_step *g, const ert_step *step, uint32_t workers) {
+  for (uint32_t i = 0; i < g->n_islands; i++) {
+    const island *at = &g->islands[i];
+    if (at->bytes) memcpy(at->copy, at->original, at->bytes);
+  }
+  deal(step, workers);
+  for (uint32_t i = 0; i < g->n_islands; i++) {
+    const island *at = &g->islands[i];
+    if (at->bytes == 0) continue;
+    if (at->written) {
+      memcpy(at->original, at->copy, at->bytes);
+    } else if (memcmp(at->original, at->copy, at->bytes) != 0) {
+      fprintf(stderr, "step %u, %s, writes what it may only read\n", step->index, step->kernel->name);
+      abort();
+    }
+  }
+}
+
+static bool is_small(const ert_plan *plan) {
+  size_t sum = 0;
+  for (uint32_t i = 0; i < plan->n_tensors; i++)
+    if (!ert_add(sum, plan->tensors[i].bytes, &sum)) return false;
+  return sum <= MOST_RUN_BYTES;
+}
+
+static outcome run_plan(ert_plan *plan, ert_table program, guarded_step *guards, const ert_simd *simd, uint32_t workers,
+                        void (*ran)(const char *)) {
+  for (uint32_t i = 0; i < plan->n_steps; i++) {
+    outcome found = prepare(plan, program, &guards[i], &plan->steps[i], simd, workers);
+    if (found != OUTCOME_RAN) return found;
+  }
+  for (uint32_t i = 0; i < plan->n_steps; i++) {
+    run_isolated(&guards[i], &plan->steps[i], workers);
+    ran(plan->steps[i].kernel->name);
+  }
+  return OUTCOME_RAN;
+}
+
+outcome run_guarded(const edgert_bundle *bundle, const char *isa, uint32_t workers, dice *d,
+                    void (*ran)(const char *)) {
+  ert_table program;
+  ert_plan *plan;
+  if (ert_program_choose(bundle, NULL, &program) != EDGERT_OK) return OUTCOME_REFUSED;
+  uint64_t arena_bytes = ert_u64(program, ERT_FIELD_PROGRAM_ARENA_BYTES, 0);
+  if (arena_bytes > MOST_RUN_BYTES) return OUTCOME_LARGE;
+  uint8_t *arena = exactly(arena_bytes);
+  fill(arena, arena_bytes, (uint8_t)(1 + below(d, ERT_DTYPE_COUNT - 1)), d);
+  outcome found = OUTCOME_REFUSED;
+  if (ert_plan_open(bundle, program, arena, &plan) == EDGERT_OK) {
+    guarded_step *guards = calloc(plan->n_steps ? plan->n_steps : 1, sizeof *guards);
+    found = OUTCOME_LARGE;
+    if (guards && is_small(plan)) {
+      bind_all(plan, plan->inputs, plan->n_inputs, d);
+      bind_all(plan, plan->outputs, plan->n_outputs, d);
+      found = run_plan(plan, program, guards, ert_simd_find(isa), workers, ran);
+      for (uint32_t i = 0; i < plan->n_steps; i++)
+        for (uint32_t k = 0; k < guards[i].n_islands; k++) free(guards[i].islands[k].copy);
+      free_all(plan->inputs, plan->n_inputs);
+      free_all(plan->outputs, plan->n_outputs);
+    }
+    free(guards);
+    ert_plan_close(plan);
+  }
+  free(arena);
+  return found;
+}
+
+/* ---- through the public interface ---- */
+
+/* Reads all golden samples. */
+static void read_goldens(const edgert_session *s) {
+  edgert_golden_info info;
+  volatile uint8_t sum = 0;
+  for (uint32_t sample = 0; sample < 4; sample++) {
+    if (edgert_session_golden(s, sample, &info) != EDGERT_OK) continue;
+    uint32_t inputs = edgert_session_input_count(s), count = inputs + edgert_session_output_count(s);
+    for (uint32_t i = 0; i < count; i++) {
+      const void *data;
+      size_t bytes;
+      edgert_status status = i < inputs ? edgert_session_golden_input(s, sample, i, &data, &bytes)
+                                        : edgert_session_golden_output(s, sample, i - inputs, &data, &bytes);
+      for (size_t at = 0; status == EDGERT_OK && data && at < bytes; at++) sum ^= ((const uint8_t *)data)[at];
+    }
+  }
+}
+
+static bool describe(const edgert_session *s, uint32_t i, uint32_t inputs, edgert_tensor_info *info) {
+  return (i < inputs ? edgert_session_input(s, i, info) : edgert_session_output(s, i - inputs, info)) == EDGERT_OK;
+}
+
+outcome run_session(const edgert_bundle *bundle, const char *isa, uint32_t threads, dice *d) {
+  edgert_session_options options = {.struct_size = sizeof options, .threads = threads, .isa = isa};
+  edgert_session *session;
+  if (edgert_session_open(bundle, &options, &session) != EDGERT_OK) return OUTCOME_REFUSED;
+  uint8_t *buffers[MOST_OPERANDS] = {NULL};
+  uint32_t inputs = edgert_session_input_count(session), count = inputs + edgert_session_output_count(session);
+  outcome found = is_small(session->plan) && count <= MOST_OPERANDS ? OUTCOME_RAN : OUTCOME_LARGE;
+  for (uint32_t i = 0; found == OUTCOME_RAN && i < count; i++) {
+    edgert_tensor_info info;
+    if (!describe(session, i, inputs, &info)) abort();
+    size_t size = ert_dtype_bytes((uint8_t)info.dtype);
+    buffers[i] = exactly(info.bytes + size);
+    uint8_t *data = buffers[i] + size; /* aligned to the element only */
+    fill(data, info.bytes, (uint8_t)info.dtype, d);
+    if ((i < inputs ? edgert_session_bind_input(session, i, data, info.bytes)
+                    : edgert_session_bind_output(session, i - inputs, data, info.bytes)) != EDGERT_OK)
+      abort();
+  }
+  if (found == OUTCOME_RAN) {
+    if (edgert_session_run(session) != EDGERT_OK) abort();
+    for (uint32_t i = inputs; i < count; i++) {
+      edgert_tensor_info info;
+      int64_t shape[EDGERT_MAX_RANK];
+      if (!describe(session, i, inputs, &info)) abort();
+      if (edgert_session_output_shape(session, i - inputs, shape) != EDGERT_OK) abort();
+      for (uint32_t axis = 0; axis < info.rank; axis++)
+        if (shape[axis] < 0 || shape[axis] > info.shape[axis]) abort();
+    }
+  }
+  read_goldens(session);
+  for (uint32_t i = 0; i < count && i < MOST_OPERANDS; i++) free(buffers[i]);
+  edgert_session_close(session);
+  return found;
+}

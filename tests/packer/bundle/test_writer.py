@@ -1,0 +1,139 @@
+"""The file: the same bytes every time, laid out as docs/format.md says."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from edgert import reader
+from packer.api import compile_model, pack
+from packer.bundle.model import Bundle, Place, Program, Step, Tensor
+from packer.bundle.writer import write_bundle
+from packer.ir import DType, TensorType
+from targets.base import Attribute, Layout
+from tests.e2e.random_networks import random_network
+
+ROOT = Path(__file__).resolve().parents[3]
+SEEDS = (0, 3, 9, 19, 24, 41)
+PROGRAM = """
+import sys
+from packer.api import pack
+for model in sys.argv[2:]:
+    pack(model, sys.argv[1] + "/" + model.split("/")[-1] + ".edge", targets=("cpu", "cpu-aarch64"))
+"""
+
+
+def test_the_same_bytes_in_any_folder_and_process(tmp_path: Path) -> None:
+    """Neither the folders, nor hash seeds, nor what the process did before, shows."""
+    found: list[dict[str, bytes]] = []
+    for hash_seed, order in (("0", SEEDS), ("1", SEEDS[::-1]), ("4242", SEEDS)):
+        folder = tmp_path / f"folder-{hash_seed}"
+        folder.mkdir()
+        paths = []
+        for seed in order:
+            paths.append(str(folder / f"{seed}.onnx"))
+            onnx.save(random_network(seed).model, paths[-1])
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        subprocess.run([sys.executable, "-c", PROGRAM, str(folder), *paths], cwd=ROOT, env=environment, check=True)
+        found.append({path.name: path.read_bytes() for path in sorted(folder.glob("*.edge"))})
+    assert len(found[0]) == len(SEEDS)
+    assert found[0] == found[1] == found[2]
+
+
+def test_layout_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "model.edge"
+    pack(weighty(), path)
+    data = path.read_bytes()
+    assert data[:8] == b"\x89EDGERT\n"
+    assert data[8:16] == b"\x01\0\0\0\0\0\0\0"
+    length, offset, metadata = (int.from_bytes(data[at : at + 8], "little") for at in (16, 24, 32))
+    assert (length, offset) == (len(data), 128)
+    assert data[40:64] == bytes(24)
+    assert data[64:96] == hashlib.sha256(data[:64] + data[128 : 128 + metadata]).digest()
+    assert data[96:128] == bytes(32)
+    end = 128 + metadata
+    bundle = reader.read(path)
+    for segment in bundle.segments:
+        assert segment.offset == -(-end // 4096) * 4096
+        assert data[end : segment.offset] == bytes(segment.offset - end)
+        body = data[segment.offset : segment.offset + segment.length]
+        chunks = b"".join(hashlib.sha256(body[i : i + (1 << 20)]).digest() for i in range(0, len(body), 1 << 20))
+        assert segment.sha256 == hashlib.sha256(chunks).digest()
+        end = segment.offset + segment.length
+    assert end == len(data)
+    assert max(segment.length for segment in bundle.segments) > 1 << 20, "more than one chunk"
+
+
+def weighty() -> onnx.ModelProto:
+    """Two products with 300,000 and a few weights."""
+    random = np.random.default_rng(0)
+    weights = {"a": random.standard_normal((300, 1000)), "b": random.standard_normal((1000, 3))}
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "a"], ["t"]), helper.make_node("MatMul", ["t", "b"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 300])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3])],
+        [numpy_helper.from_array(data.astype(np.float32), name) for name, data in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_what_was_compiled_is_what_is_read(tmp_path: Path) -> None:
+    for seed in SEEDS:
+        bundle = compile_model(random_network(seed).model, targets=("cpu", "cpu-aarch64"))
+        path = tmp_path / "model.edge"
+        assert write_bundle(bundle, path) == path.stat().st_size
+        data = path.read_bytes()
+        read = reader.read(path)
+        assert (read.producer, read.model) == (bundle.producer, bundle.model)
+        for program, found in zip(bundle.programs, read.programs, strict=True):
+            assert (program.target, program.arch, program.inputs, program.outputs) == (
+                found.target, found.arch, found.inputs, found.outputs,
+            )  # fmt: skip
+            for tensor, stored in zip(program.tensors, found.tensors, strict=True):
+                assert (tensor.name, tensor.type.shape) == (stored.name, stored.shape)
+                assert tensor.type.dtype.numpy == stored.dtype
+                assert tensor.place.name.lower() == stored.place
+                if tensor.data is not None:
+                    start = read.segments[stored.index].offset + stored.offset
+                    assert stored.offset % 64 == 0
+                    assert data[start : start + stored.bytes] == tensor.data.tobytes()
+                elif tensor.place is Place.ARENA:
+                    assert tensor.offset == stored.offset
+            for step, stored_step in zip(program.steps, found.steps, strict=True):
+                assert (step.kernel, step.nodes, step.inputs, step.outputs) == (
+                    stored_step.kernel, stored_step.nodes, stored_step.inputs, stored_step.outputs,
+                )  # fmt: skip
+                assert {a.name: (a.ints, a.text) for a in step.attributes} == {
+                    a.name: (a.ints, a.text) for a in stored_step.attributes
+                }
+
+
+@pytest.mark.parametrize("sizes", [(), (0,), (0, 0), (0, 5), (5, 0), (16, 0, 16), (1, 300_000, 0)])
+def test_constants_without_elements(sizes: tuple[int, ...], tmp_path: Path) -> None:
+    """A constant of each size, copied to an output of its own."""
+    tensors: list[Tensor] = []
+    steps: list[Step] = []
+    for index, size in enumerate(sizes):
+        type = TensorType(DType.F32, (size,))
+        data = np.full(size, index, np.float32)
+        tensors.append(Tensor(f"c{index}", type, Layout.PLANAR, Place.SEGMENT, data=data))
+        tensors.append(Tensor(f"y{index}", type, Layout.PLANAR, Place.OUTPUT, index=index))
+        shape = (Attribute("offset", ints=(0,)), Attribute("shape", ints=(size,)), Attribute("strides", ints=(1,)))
+        steps.append(Step("copy", (), (2 * index,), (2 * index + 1,), shape))
+    outputs = tuple(range(1, 2 * len(sizes), 2))
+    program = Program("cpu", "x86_64", 0, 0, tuple(tensors), tuple(steps), (), outputs)
+    path = tmp_path / "model.edge"
+    write_bundle(Bundle("test", "g", (program,), ()), path)
+    read = reader.read(path)
+    assert len(read.segments) == bool(sizes)
+    distinct = {(size, index) for index, size in enumerate(sizes) if size}
+    assert sum(segment.length for segment in read.segments) >= sum(4 * size for size, _ in distinct)

@@ -1,0 +1,158 @@
+"""Random ONNX networks made of the patterns that the passes look for."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import ModelProto, TensorProto, checker, helper, numpy_helper
+
+__all__ = ["random_model"]
+
+
+class _Builder:
+    def __init__(self, seed: int) -> None:
+        self.random = np.random.default_rng(seed)
+        self.nodes: list[object] = []
+        self.weights: list[TensorProto] = []
+        self.shapes: dict[str, tuple[int, ...]] = {}
+
+    def op(self, kind: str, *inputs: str, shape: tuple[int, ...], **attributes: object) -> str:
+        name = f"t{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, inputs, [name], name=f"{kind}_{len(self.nodes)}", **attributes))
+        self.shapes[name] = shape
+        return name
+
+    def constant(self, data: np.ndarray) -> str:
+        name = f"w{len(self.weights)}"
+        self.weights.append(numpy_helper.from_array(data, name))
+        return name
+
+    def floats(self, *shape: int) -> str:
+        return self.constant(self.random.standard_normal(shape).astype(np.float32))
+
+    # ---- blocks: [1,C,H,W] -> [1,C',H',W'] ----
+
+    def conv(self, x: str) -> str:
+        _, channels, height, width = self.shapes[x]
+        outputs, k = int(self.random.integers(1, 20)), int(self.random.choice([1, 3]))
+        group = channels if self.random.random() < 0.3 else 1
+        outputs = channels if group > 1 else outputs
+        pad = k // 2
+        inputs = [x, self.floats(outputs, channels // group, k, k)]
+        if self.random.random() < 0.5:
+            inputs.append(self.floats(outputs))
+        return self.op(
+            "Conv", *inputs, shape=(1, outputs, height, width), kernel_shape=[k, k], pads=[pad] * 4, group=group
+        )
+
+    def padded_conv(self, x: str) -> str:
+        n, c, h, w = self.shapes[x]
+        pads = self.constant(np.array([0, 0, 1, 0, 0, 0, 0, 2], np.int64))
+        padded = self.op("Pad", x, pads, shape=(n, c, h + 1, w + 2))
+        return self.op("Conv", padded, self.floats(4, c, 2, 3), shape=(n, 4, h, w), kernel_shape=[2, 3])
+
+    def transposed(self, x: str) -> str:
+        _, c, h, w = self.shapes[x]
+        y = self.op("ConvTranspose", x, self.floats(c, 3, 2, 2), shape=(1, 3, h + 1, w + 1), kernel_shape=[2, 2])
+        return self.norm(y)
+
+    def norm(self, x: str) -> str:
+        c = self.shapes[x][1]
+        variance = self.constant(self.random.uniform(0.5, 2, c).astype(np.float32))
+        return self.op(
+            "BatchNormalization", x, self.floats(c), self.floats(c), self.floats(c), variance, shape=self.shapes[x]
+        )
+
+    def affine(self, x: str) -> str:
+        c = self.shapes[x][1]
+        for kind in self.random.permutation(["Mul", "Add", "Sub", "Div"])[: int(self.random.integers(1, 4))]:
+            other = self.floats(*((c, 1, 1) if self.random.random() < 0.7 else ()))
+            swapped = kind in ("Mul", "Add", "Sub") and self.random.random() < 0.4
+            x = self.op(str(kind), *((other, x) if swapped else (x, other)), shape=self.shapes[x])
+        return x
+
+    def function(self, x: str) -> str:
+        kind = str(self.random.choice(["Relu", "Sigmoid", "LeakyRelu", "Tanh", "Elu", "HardSwish", "Identity"]))
+        return self.op(kind, x, shape=self.shapes[x])
+
+    def hard_swish(self, x: str) -> str:
+        shape = self.shapes[x]
+        add = self.op("Add", x, self.constant(np.float32(3)), shape=shape)
+        clip = self.op("Clip", add, self.constant(np.float32(0)), self.constant(np.float32(6)), shape=shape)
+        if self.random.random() < 0.5:
+            return self.op("Mul", x, self.op("Div", clip, self.constant(np.float32(6)), shape=shape), shape=shape)
+        return self.op("Mul", self.op("Mul", clip, x, shape=shape), self.constant(np.float32(1 / 6)), shape=shape)
+
+    def silu(self, x: str) -> str:
+        return self.op("Mul", self.op("Sigmoid", x, shape=self.shapes[x]), x, shape=self.shapes[x])
+
+    def residual(self, x: str) -> str:
+        y = self.conv(x)
+        z = self.conv(x)
+        c = min(self.shapes[y][1], self.shapes[z][1])
+        h, w = self.shapes[x][2:]
+        y, z = (self.op("Conv", t, self.floats(c, self.shapes[t][1], 1, 1), shape=(1, c, h, w)) for t in (y, z))
+        return self.op("Relu", self.op("Add", y, z, shape=(1, c, h, w)), shape=(1, c, h, w))
+
+    def shuffled(self, x: str) -> str:
+        n, c, h, w = self.shapes[x]
+        x = self.op("Transpose", x, perm=[0, 2, 3, 1], shape=(n, h, w, c))
+        if self.random.random() < 0.5:
+            x = self.op("Transpose", x, perm=[0, 2, 1, 3], shape=(n, w, h, c))
+            return self.op("Transpose", x, perm=[0, 3, 2, 1], shape=(n, c, h, w))
+        flat = self.op("Reshape", x, self.constant(np.array([h * w, c], np.int64)), shape=(h * w, c))
+        x = self.op("Reshape", flat, self.constant(np.array([1, h, w, c], np.int64)), shape=(n, h, w, c))
+        return self.op("Transpose", x, perm=[0, 3, 1, 2], shape=(n, c, h, w))
+
+    def twice(self, x: str) -> str:
+        a, b = (self.op("Relu", x, shape=self.shapes[x]) for _ in range(2))
+        return self.op("Mul", a, b, shape=self.shapes[x])
+
+    def dense(self, x: str) -> str:
+        n, c, h, w = self.shapes[x]
+        flat = self.op("Flatten", x, shape=(n, c * h * w))
+        k = 6
+        if self.random.random() < 0.5:
+            y = self.op(
+                "Gemm", flat, self.floats(k, c * h * w), self.floats(k), shape=(n, k), transB=1, alpha=0.5, beta=2.0
+            )
+        else:
+            y = self.op(
+                "Add", self.op("MatMul", flat, self.floats(c * h * w, k), shape=(n, k)), self.floats(k), shape=(n, k)
+            )
+        return self.op("Relu", y, shape=(n, k))
+
+
+def random_model(seed: int) -> ModelProto:
+    """A network of a few random blocks over a [1,C,H,W] input, some intermediate results also being outputs."""
+    b = _Builder(seed)
+    channels, height, width = (int(b.random.integers(1, n)) for n in (9, 8, 8))
+    b.shapes["x"] = (1, channels, height, width)
+    blocks = [
+        b.conv,
+        b.padded_conv,
+        b.transposed,
+        b.norm,
+        b.affine,
+        b.function,
+        b.hard_swish,
+        b.silu,
+        b.residual,
+        b.shuffled,
+        b.twice,
+    ]
+    x, outputs = "x", []
+    for _ in range(int(b.random.integers(2, 7))):
+        x = blocks[int(b.random.integers(len(blocks)))](x)
+        if b.random.random() < 0.15:
+            outputs.append(x)
+    if b.random.random() < 0.4:
+        x = b.dense(x)
+    outputs = list(dict.fromkeys([*outputs, x]))
+
+    def info(name: str) -> object:
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, b.shapes[name])
+
+    graph = helper.make_graph(b.nodes, "random", [info("x")], [info(name) for name in outputs], b.weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    checker.check_model(model)
+    return model

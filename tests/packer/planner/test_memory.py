@@ -1,0 +1,41 @@
+"""Arena placement: no overlap, aligned, close to the lower bound."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from packer.planner.memory import ALIGN, Arena, Buffer, place
+
+
+def check(buffers: list[Buffer], arena: Arena) -> None:
+    assert arena.bytes >= arena.floor
+    for i, (a, x) in enumerate(zip(buffers, arena.offsets, strict=True)):
+        assert x % ALIGN == 0
+        assert x + a.bytes <= arena.bytes
+        for b, y in zip(buffers[:i], arena.offsets, strict=False):
+            if a.first <= b.last and b.first <= a.last and a.bytes and b.bytes:
+                assert x + a.bytes <= y or y + b.bytes <= x
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_lifetimes(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    buffers = []
+    for _ in range(int(random.integers(1, 60))):
+        first = int(random.integers(0, 40))
+        buffers.append(Buffer(int(random.integers(0, 5000)), first, first + int(random.integers(0, 6))))
+    arena = place(buffers)
+    check(buffers, arena)
+    assert arena.bytes <= 1.35 * arena.floor
+
+
+def test_a_chain_needs_two_neighbours_only() -> None:
+    buffers = [Buffer(size, i, i + 1) for i, size in enumerate([640, 1280, 2560, 64, 6400, 64])]
+    arena = place(buffers)
+    check(buffers, arena)
+    assert arena.bytes == arena.floor == 2560 + 64 + 6400 - 2560
+
+
+def test_nothing_to_place() -> None:
+    assert place([]) == Arena((), 0, 0)

@@ -1,0 +1,245 @@
+"""One kernel step on numpy arrays, on every instruction set of this machine, and what every kernel promises.
+
+Kernels are those of build/pytest, brought up to date once per process, or of the library EDGERT_TEST_KERNELS names.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from packer.ir.ops import Op
+from packer.ir.types import DType, TensorType
+from targets.base import Attribute, Layout, attributes_of, stored_bytes
+from targets.cpu.packing import depth16, weight16
+from tests.runtime_c.native import BUILD, build
+
+# The kernels with vector loops. The others get none: one that uses some must be named here.
+VECTORIZED = frozenset((
+    "binary", "conv", "conv_depthwise", "conv_transpose", "linear", "lrn", "matmul", "normalize", "pool", "recurrent",
+    "reduce", "scale_shift", "softmax", "unary",
+))  # fmt: skip
+BAD_STEP = 11
+
+
+class Rejected(ValueError):
+    """`prepare` refused the step; the text is the runtime's message."""
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p), ("name", ctypes.c_char_p), ("bytes", ctypes.c_size_t), ("elements", ctypes.c_int64),
+        ("shape", ctypes.c_int64 * 8), ("rank", ctypes.c_uint8), ("dtype", ctypes.c_uint8), ("layout", ctypes.c_uint8),
+        ("constant", ctypes.c_bool),
+    )  # fmt: skip
+
+
+class _Attribute(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p), ("ints", ctypes.POINTER(ctypes.c_int64)), ("floats", ctypes.POINTER(ctypes.c_float)),
+        ("text", ctypes.c_char_p), ("n_ints", ctypes.c_uint32), ("n_floats", ctypes.c_uint32),
+    )  # fmt: skip
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """The kernels under test."""
+    path = os.environ.get("EDGERT_TEST_KERNELS")
+    found = ctypes.CDLL(path or str(build(BUILD, targets=("kernels",)) / "tests" / "kernels.so"))
+    found.edgert_last_error.restype = found.ert_test_isa.restype = ctypes.c_char_p
+    return found
+
+
+@functools.cache
+def isas() -> tuple[str, ...]:
+    """The instruction sets this machine executes, best first; the last one is the scalar specification."""
+    names: list[str] = []
+    while name := library().ert_test_isa(len(names)):
+        names.append(name.decode())
+    return tuple(names)
+
+
+def block16(x: np.ndarray) -> np.ndarray:
+    """[N,C,...] as [N,blocks,...,16], or [C] as [blocks,16], the unspecified lanes filled with NaN."""
+    if x.ndim == 1:
+        return block16(x[None])[0]
+    padded = np.full((x.shape[0], -(-x.shape[1] // 16) * 16, *x.shape[2:]), np.nan, x.dtype)
+    padded[:, : x.shape[1]] = x
+    split = padded.reshape(x.shape[0], padded.shape[1] // 16, 16, *x.shape[2:])
+    return np.ascontiguousarray(np.moveaxis(split, 2, -1))
+
+
+def planar(y: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    """The inverse of `block16` for the logical `shape`."""
+    stored = y.reshape(shape[0], -(-shape[1] // 16), *shape[2:], 16)
+    return np.moveaxis(stored, -1, 2).reshape(shape[0], -(-shape[1] // 16) * 16, *shape[2:])[:, : shape[1]]
+
+
+STORED = {
+    Layout.PLANAR: np.ascontiguousarray,
+    Layout.BLOCK16: block16,
+    Layout.WEIGHT16: weight16,
+    Layout.DEPTH16: depth16,
+}
+
+
+class _Buffer:
+    """Memory of one tensor, aligned to its element and no more, between guards that must not change."""
+
+    GUARD = 64
+
+    def __init__(self, type: TensorType, layout: Layout, data: np.ndarray | None, name: str):
+        bytes = stored_bytes(type, layout)
+        self.memory = np.full(bytes + 2 * self.GUARD + 64, 0xC3, np.uint8)
+        first = -self.memory.ctypes.data % 64 + self.GUARD + (type.dtype.bytes if layout is Layout.PLANAR else 0)
+        self.first, self.end, self.type, self.layout = first, first + bytes, type, layout
+        if data is not None:
+            self.memory[first : self.end] = STORED[layout](data).reshape(-1).view(np.uint8)
+        shape = (ctypes.c_int64 * 8)(*type.shape)
+        self.tensor = _Tensor(
+            self.memory.ctypes.data + first,
+            name.encode(),
+            bytes,
+            type.elements,
+            shape,
+            type.rank,
+            type.dtype,
+            layout,
+            False,
+        )
+
+    def value(self) -> np.ndarray:
+        flat = self.memory[self.first : self.end].copy().view(self.type.dtype.numpy)
+        return planar(flat, self.type.shape) if self.layout is Layout.BLOCK16 else flat.reshape(self.type.shape)
+
+    def check(self) -> None:
+        assert (self.memory[: self.first] == 0xC3).all(), "written before the tensor"
+        assert (self.memory[self.end :] == 0xC3).all(), "written behind the tensor"
+
+
+def _attribute(a: Attribute) -> _Attribute:
+    ints, floats = (ctypes.c_int64 * len(a.ints))(*a.ints), (ctypes.c_float * len(a.floats))(*a.floats)
+    return _Attribute(a.name.encode(), ints, floats, a.text.encode(), len(a.ints), len(a.floats))
+
+
+def types_of(inputs: Sequence[np.ndarray | None]) -> list[TensorType | None]:
+    """What inputs of a step are."""
+    return [None if x is None else TensorType(DType.of(x.dtype), x.shape) for x in inputs]
+
+
+def run_step(
+    kernel: str,
+    inputs: Sequence[np.ndarray | None],
+    outputs: Sequence[TensorType],
+    attributes: Sequence[Attribute] = (),
+    layouts: Layout | Sequence[Layout] = Layout.PLANAR,
+    isa: str = "scalar",
+    inplace: int | None = None,
+    workers: int = 1,
+    piece: int = 0,
+) -> list[np.ndarray]:
+    """The outputs of one step.
+
+    `layouts`: of the inputs, then of the outputs, or one for all; `inplace`: the input that the first output lies over.
+    """
+    operands = len(inputs) + len(outputs)
+    lay = [layouts] * operands if isinstance(layouts, Layout) else list(layouts)
+    rows = zip(types_of(inputs), lay[: len(inputs)], inputs, strict=True)
+    sources = [None if t is None else _Buffer(t, layout, x, "in") for t, layout, x in rows]
+    targets = [_Buffer(t, layout, None, "out") for t, layout in zip(outputs, lay[len(inputs) :], strict=True)]
+    if inplace is not None:
+        taken = sources[inplace]
+        assert taken is not None
+        targets[0] = taken
+    before = [None if s is None or s in targets else s.memory.copy() for s in sources]
+    pointers = (ctypes.POINTER(_Tensor) * max(len(sources), 1))(*[s and ctypes.pointer(s.tensor) for s in sources])
+    results = (ctypes.POINTER(_Tensor) * len(targets))(*[ctypes.pointer(t.tensor) for t in targets])
+    table = (_Attribute * max(len(attributes), 1))(*map(_attribute, attributes))
+    allowed = ctypes.c_uint32()
+    status = library().ert_test_step(
+        kernel.encode(), isa.encode() if kernel in VECTORIZED else None, pointers, len(sources), results, len(targets),
+        table, len(attributes), workers, ctypes.c_int64(piece), ctypes.byref(allowed),
+    )  # fmt: skip
+    if status:
+        message = library().edgert_last_error().decode()
+        assert status == BAD_STEP, message
+        raise Rejected(message)
+    assert inplace is None or allowed.value >> inplace & 1, f"{kernel} does not allow its output over input {inplace}"
+    for source, copy in zip(sources, before, strict=True):
+        assert source is None or copy is None or (source.memory == copy).all(), "an input was written"
+    for target in targets:
+        target.check()
+    return [t.value() for t in targets]
+
+
+def run_partitions(
+    kernel: str,
+    inputs: Sequence[np.ndarray | None],
+    outputs: Sequence[TensorType],
+    attributes: Sequence[Attribute] = (),
+    **how: object,
+) -> list[np.ndarray]:
+    """The outputs of one step: the same bits on one worker at once and on three task by task."""
+    one = run_step(kernel, inputs, outputs, attributes, **how)  # type: ignore[arg-type]
+    many = run_step(kernel, inputs, outputs, attributes, workers=3, piece=1, **how)  # type: ignore[arg-type]
+    for a, b in zip(one, many, strict=True):
+        assert a.tobytes() == b.tobytes(), f"results depend on the partition: {kernel} {attributes} {how}"
+    return one
+
+
+def check_step(
+    kernel: str,
+    inputs: Sequence[np.ndarray | None],
+    expected: Sequence[np.ndarray],
+    outputs: Sequence[TensorType],
+    attributes: Sequence[Attribute] = (),
+    tolerance: float = 0.0,
+    **how: object,
+) -> None:
+    """Every instruction set gives what is expected, in any partition: exactly, or floats within `tolerance` of the
+    largest finite value, which counts as 1 if it is less."""
+    for isa in isas() if kernel in VECTORIZED else isas()[-1:]:
+        shapes = [None if x is None else x.shape for x in inputs]
+        what = f"{kernel} on {isa}, shapes {shapes}, {attributes}, {how}"
+        found = run_partitions(kernel, inputs, outputs, attributes, isa=isa, **how)
+        for got, want in zip(found, expected, strict=True):
+            assert got.shape == want.shape, what
+            if tolerance and want.dtype.kind == "f":
+                with np.errstate(over="ignore"):
+                    want = want.astype(np.float32)
+                scale = max(1.0, float(np.abs(want[np.isfinite(want)]).max(initial=0)))
+                np.testing.assert_allclose(got, want, rtol=0, atol=tolerance * scale, err_msg=what)
+            else:
+                np.testing.assert_array_equal(got, want, err_msg=what)
+
+
+def run_op(op: Op, inputs: Sequence[np.ndarray | None], kernel: str, **how: object) -> list[np.ndarray]:
+    """The kernel's outputs for an operator on the scalar instruction set: the same bits in any partition."""
+    return run_partitions(kernel, inputs, op.infer(types_of(inputs)), attributes_of(op), **how)
+
+
+def check_op(
+    op: Op,
+    inputs: Sequence[np.ndarray | None],
+    kernel: str,
+    tolerance: float = 0.0,
+    outputs: int | None = None,
+    **how: object,
+) -> None:
+    """`check_step` of the first `outputs` outputs (None: all) against the operator's reference, computed in float64
+    where there is a tolerance."""
+    exact = [x.astype(np.float64) if tolerance and x is not None and x.dtype == np.float32 else x for x in inputs]
+    expected, types = op.reference(*exact)[:outputs], op.infer(types_of(inputs))[:outputs]
+    check_step(kernel, inputs, expected, types, attributes_of(op), tolerance, **how)
+
+
+def random_array(rng: np.random.Generator, shape: Sequence[int], dtype: DType | np.dtype | type) -> np.ndarray:
+    """Random values of any element type, with ties."""
+    numpy = dtype.numpy if isinstance(dtype, DType) else np.dtype(dtype)
+    if numpy.kind == "f":
+        return rng.standard_normal(shape).astype(numpy)
+    return rng.integers(0 if numpy.kind in "ub" else -50, 2 if numpy.kind == "b" else 50, shape).astype(numpy)

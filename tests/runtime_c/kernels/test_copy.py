@@ -1,0 +1,96 @@
+"""copy against numpy: transposes, slices, broadcasts, tilings, and walks that leave the input."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from packer.ir.types import DType, TensorType
+from targets.base import Attribute
+from tests.runtime_c.kernels.harness import Rejected, check_step, random_array, run_step
+
+
+def walk(
+    dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], offset: int
+) -> tuple[tuple[TensorType], tuple[Attribute, ...]]:
+    """Output and attributes of a copy."""
+    output = TensorType(DType.of(dtype), shape if len(shape) <= 8 else (int(np.prod(shape)),))
+    return (output,), (Attribute("offset", (offset,)), Attribute("shape", shape), Attribute("strides", strides))
+
+
+def check_view(x: np.ndarray, view: np.ndarray) -> None:
+    """The kernel makes `view`, a view of x, contiguous."""
+    strides = tuple(s // x.itemsize for s in view.strides)
+    offset = (view.__array_interface__["data"][0] - x.__array_interface__["data"][0]) // x.itemsize
+    outputs, attributes = walk(x.dtype, view.shape, strides, offset if view.size else 0)
+    check_step("copy", [x], [view.reshape(outputs[0].shape)], outputs, attributes)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float32, np.int64])
+@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (1, 17, 33, 5), (3, 1, 16, 16), (2, 20, 7, 36), (1, 3, 40, 90)])
+def test_every_transpose(dtype: type, shape: tuple[int, ...]) -> None:
+    x = random_array(np.random.default_rng(1), shape, dtype)
+    for perm in itertools.permutations(range(4)):
+        check_view(x, x.transpose(perm))
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.uint16, np.float32, np.uint64])
+def test_slices_and_broadcasts(dtype: type) -> None:
+    x = random_array(np.random.default_rng(2), (6, 9, 10), dtype)
+    for view in (
+        x[1:5:2, ::-1, 3:], x[:, 8:2:-3, ::4], x[::-1, ::-1, ::-1], x[2:2], x[5], x[..., 0], x[:, 3:4, ::9],
+        np.broadcast_to(x, (3, 6, 9, 10)), np.broadcast_to(x[:, :1], (6, 7, 10)),
+        np.broadcast_to(x[..., :1], (6, 9, 33)),
+        np.broadcast_to(x[:1, :1, :1], (2, 300, 70)), np.broadcast_to(x[:, :, None, :], (6, 9, 3, 10)),
+    ):  # fmt: skip
+        check_view(x, view)
+
+
+@pytest.mark.parametrize("size", [1, 40_000, 300_001])
+def test_long_runs(size: int) -> None:
+    x = random_array(np.random.default_rng(3), (size,), np.float32)
+    check_view(x, x)
+
+
+def test_random_walks() -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(300):
+        x = random_array(
+            rng, tuple(rng.integers(1, 9, rng.integers(1, 5))), rng.choice([np.uint8, np.float32, np.int64])
+        )
+        view = x.transpose(rng.permutation(x.ndim))
+        view = view[tuple(slice(None, None, int(rng.choice([1, 1, 2, -1]))) for _ in range(view.ndim))]
+        for axis in range(view.ndim):
+            if view.shape[axis] == 1 and rng.random() < 0.7:
+                view = np.broadcast_to(view, (*view.shape[:axis], int(rng.integers(1, 20)), *view.shape[axis + 1 :]))
+        check_view(x, view)
+
+
+def test_sixteen_dimensions() -> None:
+    x = random_array(np.random.default_rng(5), (2,) * 16, np.float32)
+    order = np.random.default_rng(6).permutation(16)
+    check_view(x.reshape(-1), x.transpose(order))
+
+
+def test_rank_zero() -> None:
+    x = np.array([7, 8], np.int32)
+    check_view(x, x[1:].reshape(()))
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "offset"),
+    [
+        ((10,), (1,), 1),
+        ((10,), (-1,), 8),
+        ((2,), (2**62,), 0),
+        ((3, 5), (5, 1), 0),
+        ((2, 2), (2**62, 2**62), 0),
+        ((10,), (1, 1), 0),
+    ],
+)
+def test_walks_outside_are_rejected(shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> None:
+    x = np.zeros(10, np.float32)
+    with pytest.raises(Rejected):
+        run_step("copy", [x], *walk(x.dtype, shape, strides, offset))

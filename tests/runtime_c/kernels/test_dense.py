@@ -1,0 +1,225 @@
+"""conv, conv_depthwise, conv_transpose, linear and matmul on every instruction set against their references."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from packer.ir.ops import Activation, Conv, ConvTranspose, MatMul, Op
+from packer.ir.types import DType, TensorType
+from targets.base import Layout, attributes_of
+from tests.runtime_c.kernels.harness import Rejected, check_step, random_array, run_step
+
+PLANAR, BLOCK16, WEIGHT16, DEPTH16 = Layout.PLANAR, Layout.BLOCK16, Layout.WEIGHT16, Layout.DEPTH16
+ACTIVATIONS = (
+    None,
+    Activation("relu"),
+    Activation("clip", -0.5, 0.7),
+    Activation("leaky_relu", 0.1),
+    Activation("hard_swish", 1 / 6, 0.5),
+)
+Operand = tuple[np.ndarray, Layout] | None
+
+
+def choice(rng: np.random.Generator, *values: int) -> int:
+    return int(rng.choice(values))
+
+
+def agree(
+    kernel: str,
+    op: Op,
+    inputs: Sequence[Operand],
+    want: np.ndarray,
+    layout: Layout = PLANAR,
+    inplace: int | None = None,
+) -> None:
+    """The kernel gives `want` of operands in their layouts."""
+    inputs = list(inputs)
+    while inputs[-1] is None:
+        inputs.pop()
+    arrays = [None if x is None else x[0] for x in inputs]
+    layouts = [PLANAR if x is None else x[1] for x in inputs] + [layout]
+    y = [TensorType(DType.of(arrays[0].dtype), want.shape)]
+    check_step(kernel, arrays, [want], y, attributes_of(op), 2e-5, layouts=layouts, inplace=inplace)
+
+
+def exact(op: Op, *inputs: np.ndarray | None) -> np.ndarray:
+    return op.reference(*(None if x is None else x.astype(np.float64) for x in inputs))[0]
+
+
+def weights(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Random weights whose sums of products are of order one."""
+    return (random_array(rng, shape, DType.F32) / np.sqrt(max(np.prod(shape[1:]), 1))).astype(np.float32)
+
+
+def windows(rng: np.random.Generator, rank: int) -> tuple[tuple[int, ...], ...]:
+    """Spatial extents, kernel, strides, pads and dilations of a convolution that has outputs."""
+    kernel = tuple(choice(rng, 1, 1, 2, 3, 3, 5, 7) if rank < 3 else choice(rng, 1, 2, 3) for _ in range(rank))
+    strides = tuple(choice(rng, 1, 1, 2, 3) for _ in range(rank))
+    dilations = tuple(choice(rng, 1, 1, 2, 3) for _ in range(rank))
+    pads = tuple(choice(rng, 0, 0, 1, 2, 3, 7) for _ in range(2 * rank))
+    if rng.random() < 0.3:
+        kernel, pads = (1,) * rank, (0,) * 2 * rank
+    needed = [(k - 1) * d + 1 - b - e for k, d, b, e in zip(kernel, dilations, pads[:rank], pads[rank:], strict=True)]
+    more = (0, 1, 3, 6, 13, 20) if rank < 3 else (0, 1, 4)
+    spatial = tuple(max(n, 1) + choice(rng, *more) for n in needed)
+    return spatial, kernel, strides, pads, dilations
+
+
+def check_conv(rng: np.random.Generator, rank: int, group: int, channels: int, filters: int) -> None:
+    spatial, kernel, strides, pads, dilations = windows(rng, rank)
+    op = Conv(strides, pads, dilations, group, ACTIVATIONS[rng.integers(len(ACTIVATIONS))])
+    x = random_array(rng, (choice(rng, 1, 1, 2), group * channels, *spatial), DType.F32)
+    w = weights(rng, group * filters, channels, *kernel)
+    bias = random_array(rng, (group * filters,), DType.F32) if rng.random() < 0.7 else None
+    shape = op.infer([TensorType(DType.F32, x.shape), TensorType(DType.F32, w.shape)])[0].shape
+    residual = random_array(rng, shape, DType.F32) if rng.random() < 0.4 else None
+    want = exact(op, x, w, bias, residual)
+    depthwise = channels == filters == 1
+    for x_layout, y_layout in ((BLOCK16, BLOCK16), (Layout(rng.integers(2)), Layout(rng.integers(2)))):
+        inputs: list[Operand] = [(x, x_layout)]
+        if depthwise:
+            inputs.append((w[:, 0], DEPTH16))
+            inputs.append(None if bias is None else (bias, BLOCK16))
+        else:
+            inputs.append((w.reshape(group, filters, channels, *kernel), WEIGHT16))
+            inputs.append(None if bias is None else (bias.reshape(group, filters), BLOCK16))
+        inputs.append(None if residual is None else (residual, y_layout))
+        agree("conv_depthwise" if depthwise else "conv", op, inputs, want, y_layout)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_conv(rank: int) -> None:
+    rng = np.random.default_rng(rank)
+    for _ in range(40):
+        group = choice(rng, 1, 1, 1, 2, 3)
+        channels, filters = choice(rng, 1, 2, 3, 7, 16, 17, 32, 40), choice(rng, 2, 5, 16, 17, 32, 40, 70)
+        check_conv(rng, rank, group, channels, filters)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_conv_depthwise(rank: int) -> None:
+    rng = np.random.default_rng(10 + rank)
+    for _ in range(40):
+        check_conv(rng, rank, choice(rng, 1, 3, 16, 17, 40), 1, 1)
+
+
+def test_conv_cut_into_parts_of_rows() -> None:
+    rng = np.random.default_rng(20)
+    x, w = random_array(rng, (1, 600, 1, 400), DType.F32), weights(rng, 16, 600, 1, 3)
+    for op in (Conv((1, 1), (0, 1, 0, 1), (1, 1)), Conv((1, 2), (0, 3, 0, 0), (1, 2))):
+        for layout in (PLANAR, BLOCK16):
+            inputs = [(x, layout), (w.reshape(1, *w.shape), WEIGHT16)]
+            agree("conv", op, inputs, exact(op, x, w), layout)
+
+
+def test_conv_residual_in_place() -> None:
+    rng = np.random.default_rng(21)
+    for group, filters in ((1, 20), (2, 5)):
+        op = Conv((1, 1), (1, 1, 1, 1), (1, 1), group, Activation("relu"))
+        x, w = random_array(rng, (1, 8, 9, 9), DType.F32), weights(rng, group * filters, 8 // group, 3, 3)
+        residual = random_array(rng, (1, group * filters, 9, 9), DType.F32)
+        packed = (w.reshape(group, filters, 8 // group, 3, 3), WEIGHT16)
+        for layout in (PLANAR, BLOCK16):
+            inputs = [(x, BLOCK16), packed, None, (residual, layout)]
+            agree("conv", op, inputs, exact(op, x, w, None, residual), layout, inplace=3)
+
+
+def test_conv_of_nothing() -> None:
+    op = Conv((1, 1), (1, 1, 1, 1), (1, 1), 1, None)
+    for n, c, k, h in ((0, 3, 4, 5), (1, 0, 4, 5), (1, 3, 0, 5), (1, 3, 4, 0)):
+        kernel = (2, 2) if h == 0 else (3, 3)
+        x, w = np.ones((n, c, h, 5), np.float32), np.ones((k, c, *kernel), np.float32)
+        for layout in (PLANAR, BLOCK16):
+            agree("conv", op, [(x, layout), (w[None], WEIGHT16)], exact(op, x, w), layout)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_conv_transpose(rank: int) -> None:
+    rng = np.random.default_rng(30 + rank)
+    for _ in range(30):
+        group, channels, filters = choice(rng, 1, 1, 2, 3), choice(rng, 1, 3, 16, 17, 40), choice(rng, 1, 5, 16, 33, 70)
+        kernel = tuple(choice(rng, 1, 2, 3, 4, 5) if rank < 3 else choice(rng, 1, 2, 3) for _ in range(rank))
+        strides, dilations = (tuple(choice(rng, 1, 2, 2, 3, 5) for _ in range(rank)) for _ in range(2))
+        slack = tuple(choice(rng, 0, 0, 1, 2) for _ in range(rank))
+        pads = tuple(choice(rng, 0, 0, 1, 2) for _ in range(2 * rank))
+        op = ConvTranspose(strides, pads, dilations, slack, group, ACTIVATIONS[rng.integers(len(ACTIVATIONS))])
+        spatial = tuple(choice(rng, 5, 7, 14) if rank < 3 else choice(rng, 4, 5) for _ in range(rank))
+        x = random_array(rng, (choice(rng, 1, 2), group * channels, *spatial), DType.F32)
+        w = weights(rng, group * channels, filters, *kernel)
+        bias = random_array(rng, (group * filters,), DType.F32) if rng.random() < 0.6 else None
+        inputs = [(x, PLANAR), (w, PLANAR), None if bias is None else (bias, PLANAR)]
+        agree("conv_transpose", op, inputs, exact(op, x, w, bias))
+
+
+def test_linear() -> None:
+    rng = np.random.default_rng(40)
+    leads: tuple[tuple[int, ...], ...] = ((), (1,), (1,), (3,), (7,), (14,), (2, 3), (130,), (0,))
+    for _ in range(60):
+        depth, columns = choice(rng, 0, 1, 3, 16, 17, 100, 512, 1024), choice(rng, 0, 1, 5, 16, 33, 130, 300)
+        x = random_array(rng, (*leads[rng.integers(len(leads))], depth), DType.F32)
+        w = weights(rng, columns, depth)
+        bias = random_array(rng, (columns,), DType.F32) if rng.random() < 0.6 else None
+        op = MatMul(ACTIVATIONS[rng.integers(len(ACTIVATIONS))])
+        inputs = [(x, PLANAR), (w[None], WEIGHT16), None if bias is None else (bias, BLOCK16)]
+        agree("linear", op, inputs, exact(op, x, w.T, bias))
+
+
+BATCHES: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
+    ((), ()), ((2,), (2,)), ((3,), (1,)), ((), (2, 3)), ((2, 1), (3,)), ((2, 3), ()), ((0,), (1,)),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.I32, DType.I64, DType.U32, DType.U64])
+def test_matmul(dtype: DType) -> None:
+    rng = np.random.default_rng(50)
+    for _ in range(60 if dtype is DType.F32 else 15):
+        m, k, n = choice(rng, 0, 1, 2, 7, 33), choice(rng, 0, 1, 3, 16, 50, 512), choice(rng, 0, 1, 5, 16, 33, 130)
+        a_batch, b_batch = BATCHES[rng.integers(len(BATCHES))]
+        a = random_array(rng, (k,) if rng.random() < 0.1 else (*a_batch, m, k), dtype)
+        b = random_array(rng, (k,) if rng.random() < 0.1 else (*b_batch, k, n), dtype)
+        if dtype is DType.F32:
+            b = (b / np.sqrt(max(k, 1))).astype(np.float32)
+        op = MatMul(ACTIVATIONS[rng.integers(len(ACTIVATIONS))] if dtype is DType.F32 else None)
+        shape = op.infer([TensorType(dtype, a.shape), TensorType(dtype, b.shape)])[0].shape
+        bias = None
+        if rng.random() < 0.5:
+            bias = random_array(rng, [d if rng.random() < 0.7 else 1 for d in shape][choice(rng, 0, 1) :], dtype)
+        want = exact(op, a, b, bias) if dtype is DType.F32 else op.reference(a, b, bias)[0]
+        inputs = [(a, PLANAR), (b, PLANAR), None if bias is None else (bias, PLANAR)]
+        agree("matmul", op, inputs, np.asarray(want))
+
+
+def test_operands_are_proven() -> None:
+    x, w = np.ones((1, 3, 5, 5), np.float32), np.ones((1, 4, 3, 3, 3), np.float32)
+    y = TensorType(DType.F32, (1, 4, 5, 5))
+    good = Conv((1, 1), (1, 1, 1, 1), (1, 1))
+
+    def run(
+        op: Op, w: np.ndarray = w, y: TensorType = y, layouts: Sequence[Layout] = (PLANAR, WEIGHT16, PLANAR)
+    ) -> None:
+        run_step("conv", [x, w], [y], attributes_of(op), layouts)
+
+    run(good)
+    for op, change in (
+        (Conv((1, 1), (1, 1, 1, 0), (1, 1)), {}),
+        (Conv((1, 1), (1, 1, 1, -1), (1, 1)), {}),
+        (Conv((0, 1), (1, 1, 1, 1), (1, 1)), {}),
+        (Conv((2, 1), (1, 1, 1, 1), (1, 1)), {}),
+        (Conv((1, 1), (1, 1, 1, 1), (1, 9)), {}),
+        (Conv((1, 1), (1, 1, 1, 1), (1, 1), 2), {}),
+        (Conv((1,), (1, 1, 1, 1), (1, 1)), {}),
+        (Conv((1, 1), (1, 1, 1, 1), (1, 1), 1, Activation("is_nan")), {}),
+        (good, {"w": np.ones((1, 4, 2, 3, 3), np.float32)}),
+        (good, {"w": np.ones((1, 5, 3, 3, 3), np.float32)}),
+        (good, {"w": np.ones((1, 4, 3, 3), np.float32)}),
+        (good, {"y": TensorType(DType.F32, (1, 4, 5, 6))}),
+        (good, {"y": TensorType(DType.F32, (2, 4, 5, 5))}),
+        (good, {"y": TensorType(DType.I32, (1, 4, 5, 5))}),
+        (good, {"layouts": (PLANAR, PLANAR, PLANAR)}),
+        (good, {"layouts": (PLANAR, WEIGHT16, DEPTH16)}),
+    ):
+        with pytest.raises(Rejected):
+            run(op, **change)

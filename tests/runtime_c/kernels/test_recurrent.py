@@ -1,0 +1,81 @@
+"""RNN, GRU and LSTM against the operator's numpy reference."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from packer.ir.ops import Recurrent
+from packer.ir.types import DType, TensorType
+from targets.base import attributes_of
+from tests.runtime_c.kernels.harness import Rejected, check_op, run_step
+
+GATES = {"rnn": 1, "gru": 3, "lstm": 4}
+FUNCTIONS = {"rnn": ("tanh",), "gru": ("sigmoid", "tanh"), "lstm": ("sigmoid", "tanh", "tanh")}
+
+
+def layer(kind: str, direction: str, hidden: int, **fields: object) -> Recurrent:
+    directions = 2 if direction == "bidirectional" else 1
+    names = fields.pop("functions", FUNCTIONS[kind]) * directions
+    return Recurrent(kind, direction, hidden, names, (0.3,) * len(names), (0.6,) * len(names), **fields)  # type: ignore[arg-type]
+
+
+def operands(rng: np.random.Generator, op: Recurrent, time: int, batch: int, features: int) -> list[np.ndarray | None]:
+    directions, rows = (2 if op.direction == "bidirectional" else 1), GATES[op.kind] * op.hidden
+    state = (batch, directions, op.hidden) if op.batch_major else (directions, batch, op.hidden)
+    shapes = [(batch, time, features) if op.batch_major else (time, batch, features), (directions, rows, features)]
+    shapes += [(directions, rows, op.hidden), (directions, 2 * rows), (), state, state, (directions, 3 * op.hidden)]
+    found: list[np.ndarray | None] = [(rng.standard_normal(s) * 0.3).astype(np.float32) for s in shapes]
+    found[4] = rng.integers(-1, time + 3, batch).astype(np.int32)
+    return found if op.kind == "lstm" else found[:6]
+
+
+@pytest.mark.parametrize("kind", ["rnn", "gru", "lstm"])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_layers(kind: str, direction: str) -> None:
+    rng = np.random.default_rng(1)
+    for batch_major, option, (time, batch, features, hidden) in itertools.product(
+        (False, True), (False, True), ((5, 3, 4, 7), (1, 1, 1, 1), (37, 2, 35, 20))
+    ):
+        op = layer(
+            kind,
+            direction,
+            hidden,
+            batch_major=batch_major,
+            linear_before_reset=option,
+            input_forget=option,
+            clip=0.7 * option,
+        )
+        given = operands(rng, op, time, batch, features)
+        check_op(op, given, "recurrent", 1e-5)
+        check_op(op, given[:3], "recurrent", 1e-5)
+        check_op(op, [x if i < 3 or i % 2 == option else None for i, x in enumerate(given)], "recurrent", 1e-5)
+
+
+def test_other_functions() -> None:
+    rng = np.random.default_rng(2)
+    for functions in (
+        ("relu", "softsign", "hard_sigmoid"),
+        ("leaky_relu", "elu", "thresholded_relu"),
+        ("softplus", "relu", "identity"),
+    ):
+        op = layer("lstm", "bidirectional", 6, functions=functions)
+        check_op(op, operands(rng, op, 4, 2, 3), "recurrent", 1e-5)
+
+
+def test_empty_and_malformed() -> None:
+    op = layer("gru", "forward", 4)
+    check_op(op, operands(np.random.default_rng(3), op, 0, 2, 3), "recurrent", 1e-5)
+    given = operands(np.random.default_rng(3), op, 3, 2, 5)
+    outputs = [TensorType(DType.F32, (3, 1, 2, 4)), TensorType(DType.F32, (1, 2, 4))]
+    for other in (
+        layer("gru", "forward", 5), layer("gru", "bidirectional", 4), layer("lstm", "forward", 4),
+        layer("gru", "forward", 4, clip=-1.0),
+        layer("gru", "forward", 4, functions=("sigmoid", "tanh,tanh")),
+        layer("gru", "forward", 4, functions=("is_nan", "tanh")),
+        layer("gru", "forward", 4, functions=("sigmoid", "tanhh")),
+    ):  # fmt: skip
+        with pytest.raises(Rejected):
+            run_step("recurrent", given, outputs, attributes_of(other))

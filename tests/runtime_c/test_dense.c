@@ -1,0 +1,103 @@
+/* Dense and depthwise inner loops: every instruction set against the scalar specification, over random geometries. */
+#include <math.h>
+
+#include "kernels/simd/simd.h"
+#include "test.h"
+
+static uint32_t seed = 1;
+
+static size_t below(size_t n) { return next_random(&seed) % n; }
+
+/* Exactly `n` random floats, so that sanitizers see a step beyond. The caller frees them. */
+static float *floats(size_t n) {
+  float *values = malloc(n * sizeof *values + (n == 0));
+  CHECK(values != NULL);
+  for (size_t i = 0; i < n; i++) values[i] = (float)next_random(&seed) / 8388608.0f - 1.0f;
+  return values;
+}
+
+static void expect_close(const float *got, const float *want, size_t n, double terms) {
+  for (size_t i = 0; i < n; i++) CHECK(fabs((double)got[i] - (double)want[i]) <= 1e-6 * (terms + 10));
+}
+
+static const ert_simd *scalar(void) {
+  const ert_simd *found = ert_simd_find("scalar");
+  CHECK(found != NULL);
+  return found;
+}
+
+static void dense_case(void) {
+  ert_span spans[6];
+  const size_t n_spans = below(7), pixel = below(3) ? 16 : 1 + below(40);
+  size_t depth = 0, reach = 0;
+  for (size_t i = 0; i < n_spans; i++) {
+    spans[i] = (ert_span){(ptrdiff_t)below(50), below(3) ? 16 : below(40)};
+    depth += spans[i].count;
+    if ((size_t)spans[i].offset + spans[i].count > reach) reach = (size_t)spans[i].offset + spans[i].count;
+  }
+  const size_t rows = 1 + below(3), pixels = 1 + below(30), blocks = 1 + below(13), row = pixel * pixels + below(9);
+  const size_t outputs = rows * pixels * blocks * 16;
+  float *x = floats(rows * row + reach), *w = floats(blocks * depth * 16), *bias = floats(blocks * 16);
+  float *residual = floats(outputs), *want = floats(outputs), *got = floats(outputs);
+  ert_dense d = {.x = x, .x_pixel = (ptrdiff_t)pixel, .x_row = (ptrdiff_t)row, .spans = spans, .n_spans = n_spans};
+  d.w = w;
+  d.w_block = (ptrdiff_t)(depth * 16);
+  d.bias = below(2) ? bias : NULL;
+  d.residual = below(2) ? residual : NULL;
+  d.y_pixel = 16;
+  d.y_row = (ptrdiff_t)pixels * 16;
+  d.y_block = (ptrdiff_t)rows * d.y_row;
+  d.rows = rows, d.pixels = pixels, d.blocks = blocks;
+  d.lo = below(2) ? -0.5f : -INFINITY;
+  d.hi = below(2) ? 0.75f : INFINITY;
+  d.y = want;
+  scalar()->dense(&d);
+  d.y = got;
+  for (const ert_simd *const *table = ert_simd_available(); *table; table++) {
+    (*table)->dense(&d);
+    expect_close(got, want, outputs, (double)depth);
+  }
+  free(x), free(w), free(bias), free(residual), free(want), free(got);
+}
+
+static void depthwise_case(void) {
+  ert_depthwise d = {.planes = (int64_t)below(3), .height = 1 + (int64_t)below(9), .width = 1 + (int64_t)below(40)};
+  d.kernel_h = 1 + (int64_t)below(5), d.kernel_w = 1 + (int64_t)below(5);
+  d.stride_h = 1 + (int64_t)below(3), d.stride_w = 1 + (int64_t)below(3);
+  d.dilation_h = 1 + (int64_t)below(3), d.dilation_w = 1 + (int64_t)below(3);
+  d.pad_h = (int64_t)below(6), d.pad_w = (int64_t)below(6);
+  d.out_width = 1 + (int64_t)below(40);
+  d.first = (int64_t)below(3), d.rows = 1 + (int64_t)below(6);
+  d.x_row = (ptrdiff_t)d.width * 16;
+  d.x_plane = (ptrdiff_t)d.height * d.x_row;
+  const size_t outputs = (size_t)(d.rows * d.out_width) * 16;
+  float *x = floats((size_t)(d.planes * d.x_plane)), *w = floats((size_t)(d.planes * d.kernel_h * d.kernel_w) * 16);
+  float *bias = floats(16), *residual = floats(outputs), *want = floats(outputs), *got = floats(outputs);
+  d.x = x, d.w = w;
+  d.bias = below(2) ? bias : NULL;
+  d.residual = below(2) ? residual : NULL;
+  d.lo = below(2) ? -0.5f : -INFINITY;
+  d.hi = below(2) ? 0.75f : INFINITY;
+  d.y = want;
+  scalar()->depthwise(&d);
+  d.y = got;
+  for (const ert_simd *const *table = ert_simd_available(); *table; table++) {
+    (*table)->depthwise(&d);
+    expect_close(got, want, outputs, (double)(d.planes * d.kernel_h * d.kernel_w));
+  }
+  free(x), free(w), free(bias), free(residual), free(want), free(got);
+}
+
+static void dense(void) {
+  for (int i = 0; i < 400; i++) dense_case();
+}
+
+static void depthwise(void) {
+  for (int i = 0; i < 400; i++) depthwise_case();
+}
+
+int main(void) {
+  RUN(dense);
+  RUN(depthwise);
+  return 0;
+}

@@ -1,0 +1,77 @@
+"""The C reader and the Python reader on damaged bundles: both accept, or both name the same error."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from edgert import read
+from edgert._native import OpenOptions, byref, library
+from edgert.errors import EdgertError
+from tests.edgert.edge_files import HEADER, assemble, description, sign
+from tests.runtime_c.bundles import GOLDEN
+
+
+def c_status(file: bytes, integrity: int) -> int:
+    """The status of edgert_bundle_open_memory on a copy that is aligned and exactly as long."""
+    room = ctypes.create_string_buffer(len(file) + 64)
+    start = -ctypes.addressof(room) % 64
+    ctypes.memmove(ctypes.addressof(room) + start, file, len(file))
+    bundle = ctypes.c_void_p()
+    options = OpenOptions(ctypes.sizeof(OpenOptions), integrity, 1)
+    address = ctypes.c_void_p(ctypes.addressof(room) + start)
+    status = library().edgert_bundle_open_memory(address, len(file), byref(options), byref(bundle))
+    library().edgert_bundle_close(bundle)
+    return int(status)
+
+
+def python_status(file: bytes, integrity: int) -> int:
+    """The status of the error that the Python reader raises, 0 if none."""
+    try:
+        read(file, integrity="metadata" if integrity else "full")
+    except EdgertError as error:
+        return error.status
+    return 0
+
+
+def expect_agreement(file: bytes, integrity: int, what: str) -> int:
+    """The status that both readers give."""
+    ours, theirs = c_status(file, integrity), python_status(file, integrity)
+    assert ours == theirs, f"{what}: C says {ours}, Python says {theirs}"
+    return ours
+
+
+def damaged(file: bytes, seed: int, count: int) -> Iterator[tuple[bytes, str]]:
+    """Copies with a few bytes of header or metadata changed, most of them with a valid digest."""
+    rng = random.Random(seed)
+    end = HEADER + int.from_bytes(file[32:40], "little")
+    for number in range(count):
+        changed = bytearray(file)
+        for _ in range(rng.choice((1, 1, 1, 2, 3))):
+            at = rng.randrange(end) if rng.random() < 0.1 else rng.randrange(HEADER, end)
+            changed[at] = rng.choice((0, 1, 2, 4, 8, 16, 127, 128, 255, changed[at] ^ 1 << rng.randrange(8)))
+        if rng.random() < 0.05:
+            del changed[rng.randrange(len(changed)) :]
+        if rng.random() < 0.9 and len(changed) >= HEADER and int.from_bytes(changed[32:40], "little") < len(changed):
+            changed = bytearray(sign(changed))
+        yield bytes(changed), f"seed {seed}, number {number}"
+
+
+@pytest.mark.parametrize("name", ["session", "description"])
+def test_agree_on_damage(name: str) -> None:
+    file = GOLDEN.read_bytes() if name == "session" else assemble(description())
+    assert expect_agreement(file, 0, "unchanged") == 0
+    found = {expect_agreement(changed, 1, what) for changed, what in damaged(file, 5, 1500)}
+    assert len(found) > 3  # accepted ones and several errors
+
+
+def test_agree_on_contents() -> None:
+    file = assemble(description())
+    rng = random.Random(6)
+    for number in range(300):
+        changed = bytearray(file)
+        changed[rng.randrange(len(file))] ^= 1 << rng.randrange(8)
+        assert expect_agreement(bytes(changed), 0, f"number {number}") != 0

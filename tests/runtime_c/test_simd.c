@@ -1,0 +1,183 @@
+/* Every instruction set's pointwise, folding, softmax and pooling rows against the scalar ones, at every length and none
+ * aligned to more than a float. */
+#include <math.h>
+
+#include "kernels/binary_kinds.h"
+#include "kernels/simd/simd.h"
+#include "kernels/unary_kinds.h"
+#include "test.h"
+
+enum { LONGEST = 83 };
+
+static const ert_simd *table, *scalar;
+static uint32_t seed = 1;
+
+static const float special[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN,   1e-45f, -1e-45f, 1e-39f,  3e38f, -3e38f,
+                                0.5f, -0.5f, 1.5f,     2.5f,      -2.5f, 88.7f,  -87.0f,  -104.0f, 1.0f,  -1.0f};
+enum { SPECIALS = sizeof special / sizeof special[0] };
+
+/* n floats, one float past an allocation of exactly n + 1, so that sanitizers see a step beyond. */
+typedef struct row {
+  float *all, *x;
+} row;
+
+static row new_row(size_t n, bool with_special) {
+  row r = {malloc((n + 1) * sizeof(float)), NULL};
+  CHECK(r.all != NULL);
+  r.x = r.all + 1;
+  for (size_t i = 0; i < n; i++) {
+    const uint32_t random = next_random(&seed);
+    r.x[i] = with_special && random % 4 == 0 ? special[random / 4 % SPECIALS]
+                                             : (float)(int32_t)(random % 20001) / 1000.0f - 10.0f;
+  }
+  return r;
+}
+
+static bool close_to(float a, float b, float scale) {
+  if (a != a || b != b) return a != a && b != b;
+  return a == b || fabsf(a - b) <= 3e-6f * fmaxf(scale, fmaxf(fabsf(a), fabsf(b)));
+}
+
+static void check_rows(const char *what, int detail, const float *got, const float *want, size_t n, float scale) {
+  for (size_t i = 0; i < n; i++) {
+    if (close_to(got[i], want[i], scale)) continue;
+    fprintf(stderr, "%s %d on %s: [%zu of %zu] is %.9g, not %.9g\n", what, detail, table->name, i, n, (double)got[i],
+            (double)want[i]);
+    exit(1);
+  }
+}
+
+static void test_unary(void) {
+  for (int kind = 0; kind < ERT_UNARY_IS_NAN; kind++) {
+    if (!strchr(ert_unary_types[kind], 'f')) continue;
+    for (size_t n = 0; n < LONGEST; n++) {
+      row x = new_row(n, true), y = new_row(n, false), z = new_row(n, false);
+      table->unary(kind, 0.75f, 1.25f, x.x, y.x, n);
+      scalar->unary(kind, 0.75f, 1.25f, x.x, z.x, n);
+      check_rows(ert_unary_names[kind], 0, y.x, z.x, n, 1.0f);
+      table->unary(kind, 0.75f, 1.25f, x.x, x.x, n);
+      check_rows(ert_unary_names[kind], 1, x.x, y.x, n, 0.0f);
+      free(x.all), free(y.all), free(z.all);
+    }
+  }
+}
+
+static void test_binary(void) {
+  for (int kind = ERT_BINARY_ADD; kind <= ERT_BINARY_PRELU; kind++)
+    for (int form = ERT_FORM_SAME; form <= ERT_FORM_B_LANES; form++)
+      for (size_t n = 0; n < LONGEST; n++) {
+        const bool lanes = form == ERT_FORM_A_LANES || form == ERT_FORM_B_LANES;
+        if (lanes && n % 16) continue;
+        row a = new_row(form == ERT_FORM_A_ONE ? 1 : form == ERT_FORM_A_LANES ? 16 : n, true);
+        row b = new_row(form == ERT_FORM_B_ONE ? 1 : form == ERT_FORM_B_LANES ? 16 : n, true);
+        row y = new_row(n, false), z = new_row(n, false);
+        table->binary(kind, form, a.x, b.x, y.x, n);
+        scalar->binary(kind, form, a.x, b.x, z.x, n);
+        check_rows("binary", kind, y.x, z.x, n, 0.0f);
+        free(a.all), free(b.all), free(y.all), free(z.all);
+      }
+}
+
+static void test_affine(void) {
+  static const int forms[] = {ERT_FORM_SAME, ERT_FORM_B_ONE, ERT_FORM_B_LANES};
+  for (int f = 0; f < 3; f++)
+    for (size_t n = 0; n < LONGEST; n++) {
+      if (forms[f] == ERT_FORM_B_LANES && n % 16) continue;
+      const size_t parameters = forms[f] == ERT_FORM_SAME ? n : forms[f] == ERT_FORM_B_ONE ? 1 : 16;
+      row x = new_row(n, false), scale = new_row(parameters, false), shift = new_row(parameters, false);
+      row y = new_row(n, false), z = new_row(n, false);
+      table->affine(forms[f], x.x, scale.x, shift.x, y.x, n);
+      scalar->affine(forms[f], x.x, scale.x, shift.x, z.x, n);
+      check_rows("affine", forms[f], y.x, z.x, n, 100.0f);
+      table->center(1.5f, 0.3f, x.x, y.x, n);
+      scalar->center(1.5f, 0.3f, x.x, z.x, n);
+      check_rows("center", 0, y.x, z.x, n, 10.0f);
+      free(x.all), free(scale.all), free(shift.all), free(y.all), free(z.all);
+    }
+}
+
+static void test_folds(void) {
+  for (int fold = ERT_FOLD_SUM; fold <= ERT_FOLD_MIN; fold++)
+    for (size_t n = 0; n < LONGEST; n++) {
+      const bool extreme = fold == ERT_FOLD_MAX || fold == ERT_FOLD_MIN;
+      row x = new_row(n * 9, extreme && n % 2);
+      const float shift = extreme ? 0.0f : 0.5f;
+      float got = table->fold_row(fold, 2.0f, shift, x.x, n * 9),
+            want = scalar->fold_row(fold, 2.0f, shift, x.x, n * 9);
+      check_rows("fold_row", fold, &got, &want, 1, 10000.0f);
+      for (size_t rows = 0; rows < 9; rows++) {
+        row y = new_row(n, false), z = new_row(n, false);
+        memcpy(z.x, y.x, n * sizeof(float));
+        table->fold_columns(fold, x.x, (ptrdiff_t)n, rows, y.x, n);
+        scalar->fold_columns(fold, x.x, (ptrdiff_t)n, rows, z.x, n);
+        check_rows("fold_columns", fold, y.x, z.x, n, 1000.0f);
+        free(y.all), free(z.all);
+      }
+      free(x.all);
+    }
+}
+
+static void test_lrn(void) {
+  for (size_t n = 0; n < LONGEST; n++) {
+    row sums = new_row(n, false), x = new_row(n, false), y = new_row(n, false), z = new_row(n, false);
+    for (size_t i = 0; i < n; i++) sums.x[i] *= sums.x[i];
+    table->lrn(0.3f, 0.75f, 1.5f, sums.x, x.x, y.x, n);
+    scalar->lrn(0.3f, 0.75f, 1.5f, sums.x, x.x, z.x, n);
+    check_rows("lrn", 0, y.x, z.x, n, 1.0f);
+    free(sums.all), free(x.all), free(y.all), free(z.all);
+  }
+}
+
+static void test_softmax(void) {
+  for (int log = 0; log < 2; log++)
+    for (size_t n = 1; n < LONGEST; n++) {
+      row x = new_row(n * 7, false), y = new_row(n * 7, false), z = new_row(n * 7, false);
+      table->softmax_row(log, x.x, y.x, n * 7);
+      scalar->softmax_row(log, x.x, z.x, n * 7);
+      check_rows("softmax_row", log, y.x, z.x, n * 7, log ? 1.0f : 0.0f);
+      table->softmax_columns(log, x.x, y.x, 7, (ptrdiff_t)n, n);
+      scalar->softmax_columns(log, x.x, z.x, 7, (ptrdiff_t)n, n);
+      check_rows("softmax_columns", log, y.x, z.x, n * 7, log ? 1.0f : 0.0f);
+      free(x.all), free(y.all), free(z.all);
+    }
+}
+
+static void test_pool(void) {
+  for (int average = 0; average < 2; average++)
+    for (size_t n = 0; n < LONGEST; n++) {
+      for (size_t step = 1; step < 4; step++)
+        for (size_t taps = 1; taps < 5; taps++) {
+          row x = new_row(n * step + taps * 2 + ERT_SLIDE_SLACK, !average), y = new_row(n, false),
+              z = new_row(n, false);
+          table->pool_slide(average, x.x, taps, 2, step, y.x, n);
+          scalar->pool_slide(average, x.x, taps, 2, step, z.x, n);
+          check_rows("pool_slide", (int)taps, y.x, z.x, n, 10.0f);
+          free(x.all), free(y.all), free(z.all);
+        }
+      /* windows of 2 x 3 x 2 pixels in planes of 4 x (n + 2), two pixels apart */
+      const size_t width = 2 * n + 2;
+      const ert_taps window = {{2, 3, 2}, {(ptrdiff_t)(4 * width * 16), (ptrdiff_t)(width * 16), 16}};
+      row x = new_row(2 * 4 * width * 16, !average), y = new_row(n * 16, false), z = new_row(n * 16, false);
+      table->pool_blocks(average, &window, x.x, 32, 12.0f, y.x, n);
+      scalar->pool_blocks(average, &window, x.x, 32, 12.0f, z.x, n);
+      check_rows("pool_blocks", average, y.x, z.x, n * 16, 10.0f);
+      free(x.all), free(y.all), free(z.all);
+    }
+}
+
+int main(void) {
+  scalar = ert_simd_find("scalar");
+  CHECK(scalar != NULL);
+  for (const ert_simd *const *each = ert_simd_available(); *each; each++) {
+    table = *each;
+    printf("%s\n", table->name);
+    RUN(test_unary);
+    RUN(test_binary);
+    RUN(test_affine);
+    RUN(test_folds);
+    RUN(test_lrn);
+    RUN(test_softmax);
+    RUN(test_pool);
+  }
+  return 0;
+}
