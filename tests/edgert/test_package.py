@@ -50,16 +50,20 @@ print(sorted(name for name in top if name not in sys.stdlib_module_names))
 
 
 def test_import_time_beyond_numpy() -> None:
-    """The promise is 30 ms; processor time, so that a busy machine does not count, best of five."""
+    """The promise is 30 ms where numpy takes 80; in units of numpy's own import, so that a slow machine does not count.
+
+    Processor time, best of five; `python -m benchmarks overhead` gives the milliseconds.
+    """
     code = """
 import time
-import numpy
 started = time.process_time()
+import numpy
+middle = time.process_time()
 import edgert
 edgert.load
-print(time.process_time() - started)
+print((time.process_time() - middle) / (middle - started))
 """
-    assert min(float(python(code)) for _ in range(5)) < 0.030
+    assert min(float(python(code)) for _ in range(5)) < 0.375
 
 
 def test_help_is_instant() -> None:
