@@ -40,6 +40,8 @@ TABLES: Final[dict[str, tuple[Field, ...]]] = {
         Field("steps", "[Step]", 0),
         Field("inputs", "[uint]", 0),
         Field("outputs", "[uint]", 0),
+        Field("cores", "uint", 1),
+        Field("speeds", "[float]", 0),
     ),
     "Tensor": (
         Field("name", "string", 0),
@@ -51,6 +53,8 @@ TABLES: Final[dict[str, tuple[Field, ...]]] = {
         Field("offset", "ulong", 0),
         Field("extent_axis", "byte", -1),
         Field("extent_count", "uint", 0),
+        Field("root", "int", -1),
+        Field("begin", "[long]", 0),
     ),
     "Step": (
         Field("kernel", "string", 0),
@@ -58,6 +62,8 @@ TABLES: Final[dict[str, tuple[Field, ...]]] = {
         Field("inputs", "[int]", 0),
         Field("outputs", "[int]", 0),
         Field("attributes", "[Attribute]", 0),
+        Field("core", "ubyte", 0),
+        Field("phase", "uint", 0),
     ),
     "Attribute": (
         Field("name", "string", 0),

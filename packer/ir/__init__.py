@@ -1,6 +1,6 @@
 """The typed intermediate representation: types, operators, graph, validator."""
 
 from packer.ir.graph import Extent, Graph, Node, Value
-from packer.ir.types import DType, TensorType
+from packer.ir.types import Box, DType, TensorType, extents_of, whole
 
-__all__ = ["DType", "Extent", "Graph", "Node", "TensorType", "Value"]
+__all__ = ["Box", "DType", "Extent", "Graph", "Node", "TensorType", "Value", "extents_of", "whole"]

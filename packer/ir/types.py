@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["DType", "TensorType"]
+__all__ = ["Box", "DType", "TensorType", "extents_of", "whole"]
+
+Box = tuple[tuple[int, int], ...]  # a part of a tensor: begin and end along each dimension
 
 
 class DType(enum.IntEnum):
@@ -81,3 +83,13 @@ class TensorType:
 
     def __str__(self) -> str:
         return f"{self.dtype.name.lower()}[{','.join(map(str, self.shape))}]"
+
+
+def whole(type: TensorType) -> Box:
+    """The box that is all of a tensor."""
+    return tuple((0, extent) for extent in type.shape)
+
+
+def extents_of(box: Box) -> tuple[int, ...]:
+    """The shape of what lies in a box."""
+    return tuple(end - begin for begin, end in box)

@@ -1,6 +1,6 @@
 """The operators of the IR, one family a file. Importers translate ONNX into these; targets compile these."""
 
-from packer.ir.ops.base import Activation, Op, ShapeError
+from packer.ir.ops.base import Activation, Dependence, Op, Part, ShapeError
 from packer.ir.ops.conv import Conv, ConvTranspose
 from packer.ir.ops.elementwise import Binary, Cast, DequantizeLinear, QuantizeLinear, ScaleShift, Unary, Where
 from packer.ir.ops.index import (
@@ -32,6 +32,7 @@ __all__ = [
     "Conv",
     "ConvTranspose",
     "CumSum",
+    "Dependence",
     "DequantizeLinear",
     "Expand",
     "Gather",
@@ -48,6 +49,7 @@ __all__ = [
     "OneHot",
     "Op",
     "Pad",
+    "Part",
     "Pool",
     "QuantizeLinear",
     "Recurrent",

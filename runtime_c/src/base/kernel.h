@@ -19,17 +19,22 @@ typedef enum ert_layout {
   ERT_LAYOUT_DEPTH16 = 3, /* [C,kernel...] as [ceil(C/16), kernel..., 16] */
 } ert_layout;
 
-/* A tensor of a program. Shape is logical whatever the layout. `data` is set at session creation, or by binding. */
+/* A tensor of a program. Shape is logical whatever the layout. `data` is set at session creation, or by binding.
+ *
+ * A view is a box of another tensor: `data` points to its first element, and `whole`, the other tensor's shape, gives
+ * the strides (ert_stride). In a blocked layout the box begins at a block, and ends at one or at the tensor's end. */
 typedef struct ert_tensor {
   void *data;
   const char *name; /* borrowed from the bundle */
-  size_t bytes;     /* stored size in `layout`, padding lanes included */
+  size_t bytes;     /* stored size of `shape` in `layout` without gaps, padding lanes included */
   int64_t elements; /* product of shape */
   int64_t shape[ERT_MAX_RANK];
+  int64_t whole[ERT_MAX_RANK]; /* shape of the tensor it is a view of; its own if it is none */
   uint8_t rank;
   uint8_t dtype;  /* edgert_dtype */
   uint8_t layout; /* ert_layout */
   bool constant;  /* lies in a segment: its data may be read by prepare */
+  bool compact;   /* no gaps: true unless it is a view that leaves some */
 } ert_tensor;
 
 /* A named attribute, borrowed from the verified bundle. */
@@ -75,6 +80,7 @@ typedef struct ert_kernel {
   edgert_status (*prepare)(ert_prepare *p);
   /* Executes tasks [begin, end). Tasks write disjoint parts of the outputs and give the same bits in any partition. */
   void (*run)(const ert_step *step, int64_t begin, int64_t end, void *scratch);
+  bool views; /* takes operands that are not compact; the session refuses them for other kernels */
 } ert_kernel;
 
 /* All kernels, by name; NULL if there is none. */

@@ -29,6 +29,8 @@ static const ert_schema_field program_fields[] = {
     {"steps", ERT_KIND_TABLES, ERT_TABLE_STEP},
     {"inputs", ERT_KIND_SCALARS, 4},
     {"outputs", ERT_KIND_SCALARS, 4},
+    {"cores", ERT_KIND_SCALAR, 4},
+    {"speeds", ERT_KIND_SCALARS, 4},
 };
 
 static const ert_schema_field tensor_fields[] = {
@@ -41,6 +43,8 @@ static const ert_schema_field tensor_fields[] = {
     {"offset", ERT_KIND_SCALAR, 8},
     {"extent_axis", ERT_KIND_SCALAR, 1},
     {"extent_count", ERT_KIND_SCALAR, 4},
+    {"root", ERT_KIND_SCALAR, 4},
+    {"begin", ERT_KIND_SCALARS, 8},
 };
 
 static const ert_schema_field step_fields[] = {
@@ -49,6 +53,8 @@ static const ert_schema_field step_fields[] = {
     {"inputs", ERT_KIND_SCALARS, 4},
     {"outputs", ERT_KIND_SCALARS, 4},
     {"attributes", ERT_KIND_TABLES, ERT_TABLE_ATTRIBUTE},
+    {"core", ERT_KIND_SCALAR, 1},
+    {"phase", ERT_KIND_SCALAR, 4},
 };
 
 static const ert_schema_field attribute_fields[] = {
@@ -75,9 +81,9 @@ static const ert_schema_field golden_tensor_fields[] = {
 const ert_schema_table ert_schema[ERT_TABLE_COUNT] = {
     {"Bundle", bundle_fields, 5},
     {"Segment", segment_fields, 4},
-    {"Program", program_fields, 8},
-    {"Tensor", tensor_fields, 9},
-    {"Step", step_fields, 5},
+    {"Program", program_fields, 10},
+    {"Tensor", tensor_fields, 11},
+    {"Step", step_fields, 7},
     {"Attribute", attribute_fields, 4},
     {"Golden", golden_fields, 4},
     {"GoldenTensor", golden_tensor_fields, 4},

@@ -82,4 +82,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   }
 }
 
-const ert_kernel ert_kernel_arg_reduce = {"arg_reduce", prepare, run};
+const ert_kernel ert_kernel_arg_reduce = {.name = "arg_reduce", .prepare = prepare, .run = run};

@@ -150,4 +150,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   }
 }
 
-const ert_kernel ert_kernel_binary = {"binary", prepare, run};
+const ert_kernel ert_kernel_binary = {.name = "binary", .prepare = prepare, .run = run};

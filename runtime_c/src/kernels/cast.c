@@ -114,4 +114,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
               (char *)step->out[0]->data + (size_t)begin * s->out_size, end - begin);
 }
 
-const ert_kernel ert_kernel_cast = {"cast", prepare, run};
+const ert_kernel ert_kernel_cast = {.name = "cast", .prepare = prepare, .run = run};

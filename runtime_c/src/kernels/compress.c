@@ -73,4 +73,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   }
 }
 
-const ert_kernel ert_kernel_compress = {"compress", prepare, run};
+const ert_kernel ert_kernel_compress = {.name = "compress", .prepare = prepare, .run = run};

@@ -198,4 +198,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
     make_block(step, &state->blocks, unit / state->blocks.out_blocks, unit % state->blocks.out_blocks);
 }
 
-const ert_kernel ert_kernel_concat = {"concat", prepare, run};
+const ert_kernel ert_kernel_concat = {.name = "concat", .prepare = prepare, .run = run};

@@ -46,4 +46,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
                   ert_cut_at(plan->units, step->tasks, end));
 }
 
-const ert_kernel ert_kernel_copy = {"copy", prepare, run};
+const ert_kernel ert_kernel_copy = {.name = "copy", .prepare = prepare, .run = run};

@@ -66,4 +66,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   }
 }
 
-const ert_kernel ert_kernel_cum_sum = {"cum_sum", prepare, run};
+const ert_kernel ert_kernel_cum_sum = {.name = "cum_sum", .prepare = prepare, .run = run};

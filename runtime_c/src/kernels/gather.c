@@ -62,7 +62,7 @@ static void gather_run(const ert_step *step, int64_t begin, int64_t end, void *s
   }
 }
 
-const ert_kernel ert_kernel_gather = {"gather", gather_prepare, gather_run};
+const ert_kernel ert_kernel_gather = {.name = "gather", .prepare = gather_prepare, .run = gather_run};
 
 /* ---- gather_elements ---- */
 

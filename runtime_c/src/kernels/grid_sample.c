@@ -131,4 +131,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   }
 }
 
-const ert_kernel ert_kernel_grid_sample = {"grid_sample", prepare, run};
+const ert_kernel ert_kernel_grid_sample = {.name = "grid_sample", .prepare = prepare, .run = run};

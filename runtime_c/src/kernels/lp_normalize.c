@@ -49,4 +49,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   }
 }
 
-const ert_kernel ert_kernel_lp_normalize = {"lp_normalize", prepare, run};
+const ert_kernel ert_kernel_lp_normalize = {.name = "lp_normalize", .prepare = prepare, .run = run};

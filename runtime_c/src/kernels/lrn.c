@@ -93,4 +93,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   }
 }
 
-const ert_kernel ert_kernel_lrn = {"lrn", prepare, run};
+const ert_kernel ert_kernel_lrn = {.name = "lrn", .prepare = prepare, .run = run};

@@ -59,4 +59,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   }
 }
 
-const ert_kernel ert_kernel_max_unpool = {"max_unpool", prepare, run};
+const ert_kernel ert_kernel_max_unpool = {.name = "max_unpool", .prepare = prepare, .run = run};

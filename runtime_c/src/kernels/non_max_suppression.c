@@ -123,4 +123,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   *(int64_t *)step->out[1]->data = count;
 }
 
-const ert_kernel ert_kernel_non_max_suppression = {"non_max_suppression", prepare, run};
+const ert_kernel ert_kernel_non_max_suppression = {.name = "non_max_suppression", .prepare = prepare, .run = run};

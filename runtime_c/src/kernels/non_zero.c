@@ -48,4 +48,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   *(int64_t *)step->out[1]->data = n;
 }
 
-const ert_kernel ert_kernel_non_zero = {"non_zero", prepare, run};
+const ert_kernel ert_kernel_non_zero = {.name = "non_zero", .prepare = prepare, .run = run};

@@ -109,4 +109,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   }
 }
 
-const ert_kernel ert_kernel_normalize = {"normalize", prepare, run};
+const ert_kernel ert_kernel_normalize = {.name = "normalize", .prepare = prepare, .run = run};

@@ -97,4 +97,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   }
 }
 
-const ert_kernel ert_kernel_one_hot = {"one_hot", prepare, run};
+const ert_kernel ert_kernel_one_hot = {.name = "one_hot", .prepare = prepare, .run = run};

@@ -54,4 +54,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   }
 }
 
-const ert_kernel ert_kernel_pack_weights = {"pack_weights", prepare, run};
+const ert_kernel ert_kernel_pack_weights = {.name = "pack_weights", .prepare = prepare, .run = run};

@@ -134,4 +134,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
              value ? value->data : &zero, row);
 }
 
-const ert_kernel ert_kernel_pad = {"pad", prepare, run};
+const ert_kernel ert_kernel_pad = {.name = "pad", .prepare = prepare, .run = run};

@@ -202,4 +202,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   }
 }
 
-const ert_kernel ert_kernel_pool = {"pool", prepare, run};
+const ert_kernel ert_kernel_pool = {.name = "pool", .prepare = prepare, .run = run};

@@ -146,5 +146,5 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   }
 }
 
-const ert_kernel ert_kernel_quantize_linear = {"quantize_linear", quantize_prepare, run};
+const ert_kernel ert_kernel_quantize_linear = {.name = "quantize_linear", .prepare = quantize_prepare, .run = run};
 const ert_kernel ert_kernel_dequantize_linear = {"dequantize_linear", dequantize_prepare, run};

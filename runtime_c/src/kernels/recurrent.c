@@ -288,4 +288,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   }
 }
 
-const ert_kernel ert_kernel_recurrent = {"recurrent", prepare, run};
+const ert_kernel ert_kernel_recurrent = {.name = "recurrent", .prepare = prepare, .run = run};

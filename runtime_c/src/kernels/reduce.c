@@ -206,4 +206,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   }
 }
 
-const ert_kernel ert_kernel_reduce = {"reduce", prepare, run};
+const ert_kernel ert_kernel_reduce = {.name = "reduce", .prepare = prepare, .run = run};

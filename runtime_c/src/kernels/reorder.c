@@ -110,4 +110,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   }
 }
 
-const ert_kernel ert_kernel_reorder = {"reorder", prepare, run};
+const ert_kernel ert_kernel_reorder = {.name = "reorder", .prepare = prepare, .run = run};

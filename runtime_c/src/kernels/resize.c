@@ -171,4 +171,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
     ert_resample_mix(&state->plan, step->out[0]->data, step->in[0]->data, from, to, scratch);
 }
 
-const ert_kernel ert_kernel_resize = {"resize", prepare, run};
+const ert_kernel ert_kernel_resize = {.name = "resize", .prepare = prepare, .run = run};

@@ -47,4 +47,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   }
 }
 
-const ert_kernel ert_kernel_reverse_sequence = {"reverse_sequence", prepare, run};
+const ert_kernel ert_kernel_reverse_sequence = {.name = "reverse_sequence", .prepare = prepare, .run = run};

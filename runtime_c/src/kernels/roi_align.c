@@ -170,4 +170,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   }
 }
 
-const ert_kernel ert_kernel_roi_align = {"roi_align", prepare, run};
+const ert_kernel ert_kernel_roi_align = {.name = "roi_align", .prepare = prepare, .run = run};

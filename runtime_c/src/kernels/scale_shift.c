@@ -86,4 +86,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   }
 }
 
-const ert_kernel ert_kernel_scale_shift = {"scale_shift", prepare, run};
+const ert_kernel ert_kernel_scale_shift = {.name = "scale_shift", .prepare = prepare, .run = run};

@@ -80,7 +80,8 @@ static void elements_run(const ert_step *step, int64_t begin, int64_t end, void 
   }
 }
 
-const ert_kernel ert_kernel_scatter_elements = {"scatter_elements", elements_prepare, elements_run};
+const ert_kernel ert_kernel_scatter_elements = {
+    .name = "scatter_elements", .prepare = elements_prepare, .run = elements_run};
 
 /* ---- scatter_nd ---- */
 

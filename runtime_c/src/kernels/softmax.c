@@ -65,4 +65,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   }
 }
 
-const ert_kernel ert_kernel_softmax = {"softmax", prepare, run};
+const ert_kernel ert_kernel_softmax = {.name = "softmax", .prepare = prepare, .run = run};

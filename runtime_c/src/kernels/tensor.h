@@ -16,6 +16,16 @@ static inline int64_t ert_extent(const ert_tensor *t, int from, int to) {
   return (int64_t)product;
 }
 
+/* Elements between neighbours along dimension i, for PLANAR and BLOCK16; of BLOCK16 along the channels: between blocks of
+ * 16. */
+static inline int64_t ert_stride(const ert_tensor *t, int i) {
+  const bool blocked = t->layout == ERT_LAYOUT_BLOCK16;
+  const int channels = t->rank > 1 ? 1 : 0;
+  int64_t stride = blocked ? 16 : 1;
+  for (int d = i + 1; d < t->rank; ++d) stride *= blocked && d == channels ? (t->whole[d] + 15) / 16 : t->whole[d];
+  return stride;
+}
+
 /* Where an index that may count from the end points, forced into [0, n); n > 0. */
 static inline int64_t ert_wrap_index(int64_t index, int64_t n) {
   return ert_clamp64(index < 0 ? index + n : index, 0, n - 1);

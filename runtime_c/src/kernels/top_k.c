@@ -93,4 +93,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   }
 }
 
-const ert_kernel ert_kernel_top_k = {"top_k", prepare, run};
+const ert_kernel ert_kernel_top_k = {.name = "top_k", .prepare = prepare, .run = run};

@@ -48,4 +48,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   }
 }
 
-const ert_kernel ert_kernel_trilu = {"trilu", prepare, run};
+const ert_kernel ert_kernel_trilu = {.name = "trilu", .prepare = prepare, .run = run};

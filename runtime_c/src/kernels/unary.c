@@ -179,4 +179,4 @@ static void unary_run(const ert_step *step, int64_t begin, int64_t end, void *sc
     s->simd(s->kind, s->alpha, s->beta, (const float *)(const void *)x, (float *)(void *)y, (size_t)(end - begin));
 }
 
-const ert_kernel ert_kernel_unary = {"unary", unary_prepare, unary_run};
+const ert_kernel ert_kernel_unary = {.name = "unary", .prepare = unary_prepare, .run = unary_run};

@@ -58,4 +58,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   }
 }
 
-const ert_kernel ert_kernel_where = {"where", prepare, run};
+const ert_kernel ert_kernel_where = {.name = "where", .prepare = prepare, .run = run};

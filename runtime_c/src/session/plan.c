@@ -41,6 +41,8 @@ static void fill_tensor(ert_tensor *t, const edgert_bundle *bundle, ert_table ta
   ert_vector shape = ert_items(table, ERT_FIELD_TENSOR_SHAPE);
   t->rank = (uint8_t)shape.count;
   if (shape.count > 0) memcpy(t->shape, shape.data, shape.count * sizeof *t->shape);
+  memcpy(t->whole, t->shape, sizeof t->whole);
+  t->compact = true;
   (void)ert_tensor_size(t->dtype, t->layout, t->rank, t->shape, &t->elements, &t->bytes); /* succeeded in program.c */
   uint64_t offset = ert_u64(table, ERT_FIELD_TENSOR_OFFSET, 0);
   uint8_t place = ert_u8(table, ERT_FIELD_TENSOR_PLACE, 0);

@@ -33,8 +33,8 @@ class Rejected(ValueError):
 class _Tensor(ctypes.Structure):
     _fields_ = (
         ("data", ctypes.c_void_p), ("name", ctypes.c_char_p), ("bytes", ctypes.c_size_t), ("elements", ctypes.c_int64),
-        ("shape", ctypes.c_int64 * 8), ("rank", ctypes.c_uint8), ("dtype", ctypes.c_uint8), ("layout", ctypes.c_uint8),
-        ("constant", ctypes.c_bool),
+        ("shape", ctypes.c_int64 * 8), ("whole", ctypes.c_int64 * 8), ("rank", ctypes.c_uint8),
+        ("dtype", ctypes.c_uint8), ("layout", ctypes.c_uint8), ("constant", ctypes.c_bool), ("compact", ctypes.c_bool),
     )  # fmt: skip
 
 
@@ -106,10 +106,12 @@ class _Buffer:
             bytes,
             type.elements,
             shape,
+            shape,
             type.rank,
             type.dtype,
             layout,
             False,
+            True,
         )
 
     def value(self) -> np.ndarray:
