@@ -109,4 +109,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
 
 extern const ert_kernel ert_kernel_conv_im2col_caffe, ert_kernel_conv_im2col_nhwc;
 const ert_kernel ert_kernel_conv_im2col_caffe = {.name = "conv_im2col_caffe", .prepare = prepare_columns, .run = run};
-const ert_kernel ert_kernel_conv_im2col_nhwc = {"conv_im2col_nhwc", prepare_rows, run};
+const ert_kernel ert_kernel_conv_im2col_nhwc = {.name = "conv_im2col_nhwc", .prepare = prepare_rows, .run = run};

@@ -106,7 +106,8 @@ static void elements_run(const ert_step *step, int64_t begin, int64_t end, void 
   }
 }
 
-const ert_kernel ert_kernel_gather_elements = {"gather_elements", elements_prepare, elements_run};
+const ert_kernel ert_kernel_gather_elements = {
+    .name = "gather_elements", .prepare = elements_prepare, .run = elements_run};
 
 /* ---- gather_nd ---- */
 
@@ -146,4 +147,4 @@ static void nd_run(const ert_step *step, int64_t begin, int64_t end, void *scrat
                  (const char *)step->in[0]->data + (size_t)ert_tuple_offset(walk, step->in[1], t) * size, bytes);
 }
 
-const ert_kernel ert_kernel_gather_nd = {"gather_nd", nd_prepare, nd_run};
+const ert_kernel ert_kernel_gather_nd = {.name = "gather_nd", .prepare = nd_prepare, .run = nd_run};

@@ -124,4 +124,4 @@ static void nd_run(const ert_step *step, int64_t begin, int64_t end, void *scrat
                (const char *)step->in[2]->data + (size_t)(t * s->walk.slice) * size, s->walk.slice);
 }
 
-const ert_kernel ert_kernel_scatter_nd = {"scatter_nd", nd_prepare, nd_run};
+const ert_kernel ert_kernel_scatter_nd = {.name = "scatter_nd", .prepare = nd_prepare, .run = nd_run};
