@@ -24,6 +24,7 @@ __all__ = [
     "Operand",
     "Target",
     "TargetError",
+    "Work",
     "attributes_of",
     "names",
     "resolve",
@@ -84,6 +85,19 @@ class Form:
     outputs: tuple[Layout, ...]
     cost: float
     implementation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """An operator over tensors of these types: a node, or the part of one that a core runs at a time.
+
+    `constant` tells which inputs are known when packing.
+    """
+
+    op: Op
+    inputs: tuple[TensorType | None, ...]
+    outputs: tuple[TensorType, ...]
+    constant: tuple[bool, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

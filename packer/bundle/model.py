@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from packer.ir import TensorType
+from packer.ir import Box, TensorType
 from targets.base import Attribute, Layout
 
-__all__ = ["Bundle", "Golden", "Place", "Program", "Step", "Tensor"]
+__all__ = ["ALL_CORES", "Bundle", "Golden", "Place", "Program", "Step", "Tensor"]
+
+
+ALL_CORES = 255  # of a step: every core runs a share of its tasks
 
 
 class Place(enum.IntEnum):
@@ -34,6 +37,8 @@ class Tensor:
     offset: int = 0  # bytes in the arena
     data: np.ndarray | None = None  # the stored bytes of a constant
     extent: tuple[int, int] | None = None  # (axis, tensor id of the count)
+    root: int = -1  # tensor id: this is a view, the box `within` of that tensor
+    within: Box = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +50,13 @@ class Step:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     attributes: tuple[Attribute, ...]
+    core: int = 0
+    phase: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """The network compiled for one target."""
+    """The network compiled for one target and number of cores; `speeds` of the cores are relative, none: all alike."""
 
     target: str
     arch: str
@@ -59,6 +66,8 @@ class Program:
     steps: tuple[Step, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    cores: int = 1
+    speeds: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
