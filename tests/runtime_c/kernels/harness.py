@@ -8,7 +8,9 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -73,12 +75,6 @@ def block16(x: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(np.moveaxis(split, 2, -1))
 
 
-def planar(y: np.ndarray, shape: Sequence[int]) -> np.ndarray:
-    """The inverse of `block16` for the logical `shape`."""
-    stored = y.reshape(shape[0], -(-shape[1] // 16), *shape[2:], 16)
-    return np.moveaxis(stored, -1, 2).reshape(shape[0], -(-shape[1] // 16) * 16, *shape[2:])[:, : shape[1]]
-
-
 STORED = {
     Layout.PLANAR: np.ascontiguousarray,
     Layout.BLOCK16: block16,
@@ -87,40 +83,112 @@ STORED = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Where an operand begins within the larger tensor, of shape `whole`, that it is a view of."""
+
+    whole: tuple[int, ...]
+    begin: tuple[int, ...]
+
+
+def _lanes(layout: Layout, rank: int) -> int:
+    """The axis that the layout rounds up to whole blocks, or -1."""
+    return {Layout.BLOCK16: min(1, rank - 1), Layout.WEIGHT16: 1, Layout.DEPTH16: 0}.get(layout, -1)
+
+
+def _units(layout: Layout, rank: int) -> list[int]:
+    """What a view may begin at multiples of, along every axis; 0: it takes the whole axis."""
+    kernel = rank - {Layout.WEIGHT16: 3, Layout.DEPTH16: 1}.get(layout, rank)
+    units = [1] * (rank - kernel) + [0] * kernel
+    if layout is not Layout.PLANAR:
+        units[_lanes(layout, rank)] = 16
+    if layout is Layout.WEIGHT16:
+        units[2] = 16
+    return units
+
+
+def random_box(rng: np.random.Generator, shape: Sequence[int], layout: Layout) -> Box:
+    """Any view that the format allows, but for parts of kernels in the layouts of weights: blocks of 16 begin at
+    multiples of 16 and end there or with the larger tensor."""
+    whole, begin = [], []
+    for size, unit in zip(shape, _units(layout, len(shape)), strict=True):
+        before, behind = (unit * int(n) for n in rng.choice((0, 0, 1, 2), 2))
+        if unit == 16:
+            behind = 0 if size % 16 else max(behind - int(rng.choice((0, 11))), 0)
+        whole.append(before + size + behind)
+        begin.append(before)
+    return Box(tuple(whole), tuple(begin))
+
+
+def _padded(shape: Sequence[int], layout: Layout) -> tuple[int, ...]:
+    """The shape with the lanes that the layout stores past the end."""
+    return tuple(-(-n // 16) * 16 if i == _lanes(layout, len(shape)) else n for i, n in enumerate(shape))
+
+
+@functools.lru_cache(256)
+def _positions(whole: tuple[int, ...], layout: Layout) -> np.ndarray:
+    """Where each element of a tensor, padding lanes included, is stored."""
+    shape = _padded(whole, layout)
+    count = int(np.prod(shape, dtype=np.int64))
+    found = np.empty(count, np.int64)
+    stored = STORED[layout](np.arange(count, dtype=np.float64).reshape(shape))
+    found[stored.reshape(-1).astype(np.int64)] = np.arange(count)
+    return found.reshape(shape)
+
+
+def _poison(dtype: DType) -> object:
+    """A value that shows in results: NaN, or the largest integer."""
+    kind = dtype.numpy.kind
+    return np.nan if kind == "f" else True if kind == "b" else np.iinfo(dtype.numpy).max
+
+
 class _Buffer:
-    """Memory of one tensor, aligned to its element and no more, between guards that must not change."""
+    """Memory of one operand, aligned to its element and no more, between guards that must not change. Of a larger
+    tensor nothing else may change either, and what lies around an input is poison."""
 
     GUARD = 64
 
-    def __init__(self, type: TensorType, layout: Layout, data: np.ndarray | None, name: str):
-        bytes = stored_bytes(type, layout)
+    def __init__(self, type: TensorType, layout: Layout, data: np.ndarray | None, box: Box):
+        whole, begin = box.whole, box.begin
+        bytes = stored_bytes(TensorType(type.dtype, whole), layout)
         self.memory = np.full(bytes + 2 * self.GUARD + 64, 0xC3, np.uint8)
         first = -self.memory.ctypes.data % 64 + self.GUARD + (type.dtype.bytes if layout is Layout.PLANAR else 0)
-        self.first, self.end, self.type, self.layout = first, first + bytes, type, layout
+        self.stored = self.memory[first : first + bytes]
+        inside = tuple(slice(b, b + n) for b, n in zip(begin, type.shape, strict=True))
+        ends = zip(_padded(whole, layout), whole, inside, strict=True)
+        owned = tuple(slice(s.start, stored if s.stop == n else s.stop) for stored, n, s in ends)
+        positions = _positions(whole, layout)
+        self.type, self.taken, self.owned = type, positions[inside], positions[owned].reshape(-1)
         if data is not None:
-            self.memory[first : self.end] = STORED[layout](data).reshape(-1).view(np.uint8)
-        shape = (ctypes.c_int64 * 8)(*type.shape)
+            around = np.full(whole, _poison(type.dtype), type.dtype.numpy)
+            around[inside] = data
+            self.stored[:] = STORED[layout](around).reshape(-1).view(np.uint8)
+        self.before = self.memory.copy()
+        at = int(self.owned.min()) if self.owned.size else 0
         self.tensor = _Tensor(
-            self.memory.ctypes.data + first,
-            name.encode(),
-            bytes,
+            self.stored.ctypes.data + at * type.dtype.bytes,
+            b"operand",
+            stored_bytes(type, layout),
             type.elements,
-            shape,
-            shape,
+            (ctypes.c_int64 * 8)(*type.shape),
+            (ctypes.c_int64 * 8)(*whole),
             type.rank,
             type.dtype,
             layout,
             False,
-            True,
+            self.owned.size == 0 or self.owned.max() - at + 1 == self.owned.size,
         )
 
     def value(self) -> np.ndarray:
-        flat = self.memory[self.first : self.end].copy().view(self.type.dtype.numpy)
-        return planar(flat, self.type.shape) if self.layout is Layout.BLOCK16 else flat.reshape(self.type.shape)
+        return np.asarray(self.stored.view(self.type.dtype.numpy)[self.taken])
 
-    def check(self) -> None:
-        assert (self.memory[: self.first] == 0xC3).all(), "written before the tensor"
-        assert (self.memory[self.end :] == 0xC3).all(), "written behind the tensor"
+    def check(self, written: bool) -> None:
+        """Nothing changed but the elements of an operand that was written."""
+        changed = self.memory != self.before
+        if written:
+            first = self.stored.ctypes.data - self.memory.ctypes.data
+            changed[first : first + self.stored.size].reshape(-1, self.type.dtype.bytes)[self.owned] = False
+        assert not changed.any(), "written outside the output" if written else "an input was written"
 
 
 def _attribute(a: Attribute) -> _Attribute:
@@ -143,21 +211,27 @@ def run_step(
     inplace: int | None = None,
     workers: int = 1,
     piece: int = 0,
+    embed: np.random.Generator | None = None,
 ) -> list[np.ndarray]:
     """The outputs of one step.
 
-    `layouts`: of the inputs, then of the outputs, or one for all; `inplace`: the input that the first output lies over.
+    `layouts`: of the inputs, then of the outputs, or one for all; `inplace`: the input that the first output lies over;
+    `embed`: makes every operand a view of a larger tensor, at random.
     """
     operands = len(inputs) + len(outputs)
     lay = [layouts] * operands if isinstance(layouts, Layout) else list(layouts)
+
+    def buffer(type: TensorType, layout: Layout, x: np.ndarray | None) -> _Buffer:
+        box = random_box(embed, type.shape, layout) if embed else Box(type.shape, (0,) * type.rank)
+        return _Buffer(type, layout, x, box)
+
     rows = zip(types_of(inputs), lay[: len(inputs)], inputs, strict=True)
-    sources = [None if t is None else _Buffer(t, layout, x, "in") for t, layout, x in rows]
-    targets = [_Buffer(t, layout, None, "out") for t, layout in zip(outputs, lay[len(inputs) :], strict=True)]
+    sources = [None if t is None else buffer(t, layout, x) for t, layout, x in rows]
+    targets = [buffer(t, layout, None) for t, layout in zip(outputs, lay[len(inputs) :], strict=True)]
     if inplace is not None:
         taken = sources[inplace]
         assert taken is not None
         targets[0] = taken
-    before = [None if s is None or s in targets else s.memory.copy() for s in sources]
     pointers = (ctypes.POINTER(_Tensor) * max(len(sources), 1))(*[s and ctypes.pointer(s.tensor) for s in sources])
     results = (ctypes.POINTER(_Tensor) * len(targets))(*[ctypes.pointer(t.tensor) for t in targets])
     table = (_Attribute * max(len(attributes), 1))(*map(_attribute, attributes))
@@ -171,10 +245,11 @@ def run_step(
         assert status == BAD_STEP, message
         raise Rejected(message)
     assert inplace is None or allowed.value >> inplace & 1, f"{kernel} does not allow its output over input {inplace}"
-    for source, copy in zip(sources, before, strict=True):
-        assert source is None or copy is None or (source.memory == copy).all(), "an input was written"
+    for source in sources:
+        if source is not None and source not in targets:
+            source.check(written=False)
     for target in targets:
-        target.check()
+        target.check(written=True)
     return [t.value() for t in targets]
 
 
@@ -185,12 +260,36 @@ def run_partitions(
     attributes: Sequence[Attribute] = (),
     **how: object,
 ) -> list[np.ndarray]:
-    """The outputs of one step: the same bits on one worker at once and on three task by task."""
+    """The outputs of one step: the same bits on one worker at once and on three task by task, and from and to views if
+    the kernel takes them."""
     one = run_step(kernel, inputs, outputs, attributes, **how)  # type: ignore[arg-type]
     many = run_step(kernel, inputs, outputs, attributes, workers=3, piece=1, **how)  # type: ignore[arg-type]
     for a, b in zip(one, many, strict=True):
         assert a.tobytes() == b.tobytes(), f"results depend on the partition: {kernel} {attributes} {how}"
+    if takes_views(kernel):
+        check_views(kernel, inputs, outputs, one, attributes, **how)
     return one
+
+
+def takes_views(kernel: str) -> bool:
+    """Whether the kernel's operands may be views."""
+    return bool(library().ert_test_views(kernel.encode()))
+
+
+def check_views(
+    kernel: str,
+    inputs: Sequence[np.ndarray | None],
+    outputs: Sequence[TensorType],
+    compact: Sequence[np.ndarray],
+    attributes: Sequence[Attribute] = (),
+    **how: object,
+) -> None:
+    """With every operand embedded in a larger tensor a step gives the same bits, and touches nothing else of it."""
+    shapes = [None if x is None else x.shape for x in inputs]
+    rng = np.random.default_rng(zlib.crc32(repr((kernel, shapes, attributes, how)).encode()))
+    views = run_step(kernel, inputs, outputs, attributes, workers=2, embed=rng, **how)  # type: ignore[arg-type]
+    for a, b in zip(compact, views, strict=True):
+        assert a.tobytes() == b.tobytes(), f"results depend on what surrounds the operands: {kernel} {attributes} {how}"
 
 
 def check_step(

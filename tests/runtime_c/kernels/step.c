@@ -8,6 +8,9 @@
 /* The names of the instruction sets this machine executes, best first; NULL past the last. */
 const char *ert_test_isa(uint32_t index);
 
+/* Whether the kernel takes operands that are views. */
+bool ert_test_views(const char *kernel);
+
 /* Prepares the step for `workers` and runs its tasks in pieces of `piece` tasks (0: all at once), each with fresh
  * scratch. Without `isa` the kernel gets no vector loops. `in_place`: the inputs that the first output may lie over. */
 edgert_status ert_test_step(const char *kernel, const char *isa, ert_tensor **in, uint32_t n_in, ert_tensor **out,
@@ -18,6 +21,11 @@ const char *ert_test_isa(uint32_t index) {
   const ert_simd *const *table = ert_simd_available();
   while (*table && index--) table++;
   return *table ? (*table)->name : NULL;
+}
+
+bool ert_test_views(const char *kernel) {
+  const ert_kernel *found = ert_kernel_find(kernel);
+  return found && found->views;
 }
 
 edgert_status ert_test_step(const char *kernel, const char *isa, ert_tensor **in, uint32_t n_in, ert_tensor **out,
