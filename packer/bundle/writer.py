@@ -21,7 +21,7 @@ from packer.bundle.model import Bundle, Golden, Place, Program, Step, Tensor
 __all__ = ["write_bundle"]
 
 MAGIC = b"\x89EDGERT\n"
-MAJOR, MINOR = 1, 0
+MAJOR, MINOR = 1, 1
 HEADER_BYTES = 128
 PAGE = 4096
 ALIGN = 64
@@ -202,26 +202,34 @@ def _program(program: Program, keys: list[bytes | None], constants: _Constants) 
         "arch": program.arch,
         "arena_bytes": program.arena_bytes,
         "arena_floor": program.arena_floor,
-        "tensors": [_tensor(t, key, constants) for t, key in zip(program.tensors, keys, strict=True)],
+        "tensors": [_tensor(program, number, keys, constants) for number in range(len(program.tensors))],
         "steps": [_step(step) for step in program.steps],
         "inputs": np.array(program.inputs, np.uint32),
         "outputs": np.array(program.outputs, np.uint32),
+        "cores": program.cores,
+        "speeds": np.array(program.speeds, np.float32),
     }
 
 
-def _tensor(tensor: Tensor, key: bytes | None, constants: _Constants) -> dict[str, object]:
-    index, offset = (tensor.index, tensor.offset) if key is None else constants.places[key]
+def _tensor(program: Program, number: int, keys: list[bytes | None], constants: _Constants) -> dict[str, object]:
+    """A tensor; of a view, the place is that of its root."""
+    tensor = program.tensors[number]
+    home = number if tensor.root < 0 else tensor.root
+    owner, key = program.tensors[home], keys[home]
+    index, offset = (owner.index, owner.offset) if key is None else constants.places[key]
     axis, count = tensor.extent or (-1, 0)
     return {
         "name": tensor.name,
         "dtype": tensor.type.dtype,
         "layout": tensor.layout,
         "shape": np.array(tensor.type.shape, np.int64),
-        "place": tensor.place if key is None else Place.SEGMENT,
+        "place": owner.place if key is None else Place.SEGMENT,
         "index": index,
         "offset": offset,
         "extent_axis": axis,
         "extent_count": count,
+        "root": tensor.root,
+        "begin": np.array([begin for begin, _ in tensor.within], np.int64),
     }
 
 
@@ -241,6 +249,8 @@ def _step(step: Step) -> dict[str, object]:
         "inputs": np.array(step.inputs, np.int32),
         "outputs": np.array(step.outputs, np.int32),
         "attributes": attributes,
+        "core": step.core,
+        "phase": step.phase,
     }
 
 

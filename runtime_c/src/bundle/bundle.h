@@ -19,12 +19,18 @@ typedef enum ert_place {
   ERT_PLACE_OUTPUT = 3,
 } ert_place;
 
+/* A tensor's root if it is no view. */
+#define ERT_NO_ROOT UINT32_MAX
+
+/* A step's core if each core runs a share of its tasks. */
+enum { ERT_ALL_CORES = 255 };
+
 struct edgert_bundle {
   const uint8_t *data; /* the whole file */
   uint64_t bytes;
   ert_mapping mapping; /* owned; empty if `data` is the caller's */
   ert_table root;
-  uint64_t metadata_end;
+  uint64_t metadata_bytes, metadata_end;
   bool hashed; /* segments have been compared with their digests */
 };
 
@@ -35,7 +41,7 @@ edgert_status ert_header_verify(edgert_bundle *bundle);
 /* segments.c: proves that the segments fill the rest of the file, and that the golden samples lie in them. */
 edgert_status ert_segments_verify(const edgert_bundle *bundle);
 
-/* program.c: proves ranges and references of every program. */
+/* program.c: proves ranges, references and schedules of every program. */
 edgert_status ert_programs_verify(const edgert_bundle *bundle);
 
 /* integrity.c: compares every segment with its digest, on `threads` threads, and proves that gaps are zero. */

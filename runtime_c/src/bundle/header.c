@@ -20,7 +20,7 @@ enum {
   HEADER_BYTES = 128,
 };
 
-enum { MAJOR = 1, MINOR = 0 };
+enum { MAJOR = 1, MINOR = 1 };
 
 static const uint8_t magic[MAGIC_BYTES] = {0x89, 'E', 'D', 'G', 'E', 'R', 'T', '\n'};
 
@@ -76,6 +76,7 @@ edgert_status ert_header_verify(edgert_bundle *bundle) {
                     "the SHA-256 at byte 64", "another");
   ERT_TRY(ert_flatbuffer_verify(data + offset, bytes, offset));
   bundle->root = ert_root(data + offset);
+  bundle->metadata_bytes = bytes;
   bundle->metadata_end = offset + bytes;
   return EDGERT_OK;
 }

@@ -1,0 +1,73 @@
+/* Views: boxes of other tensors, which hold whole blocks of the blocked layouts. */
+#include <inttypes.h>
+
+#include "base/dtype.h"
+#include "bundle/program.h"
+
+enum { LANES = 16 };
+
+/* How a box may lie along a dimension. */
+typedef enum grain {
+  GRAIN_ANY,
+  GRAIN_BLOCKS, /* whole blocks of lanes, the root's last one as it is */
+  GRAIN_WHOLE,
+} grain;
+
+static grain grain_of(const ert_entry *t, uint32_t dimension) {
+  switch (t->layout) {
+    case ERT_LAYOUT_BLOCK16:
+      return dimension == (t->rank == 1 ? 0 : 1) ? GRAIN_BLOCKS : GRAIN_ANY;
+    case ERT_LAYOUT_WEIGHT16:
+      return dimension == 0 ? GRAIN_ANY : dimension <= 2 ? GRAIN_BLOCKS : GRAIN_WHOLE;
+    case ERT_LAYOUT_DEPTH16:
+      return dimension == 0 ? GRAIN_BLOCKS : GRAIN_WHOLE;
+    default:
+      return GRAIN_ANY;
+  }
+}
+
+static edgert_status verify_box(const ert_program *p, uint32_t id, const ert_entry *view, const ert_entry *root,
+                                const int64_t *begin) {
+  for (uint32_t i = 0; i < view->rank; i++) {
+    int64_t first = begin[i], n = view->shape[i], limit = root->shape[i]; /* n and limit: from 0, at most 2^48 */
+    ert_text what = ert_format("view along dimension %" PRIu32, i);
+    ert_text got = ert_format("%" PRId64 " from %" PRId64, n, first);
+    if (first < 0 || first > limit || n > limit - first)
+      return ert_fail_tensor(p, id, what.s, ert_format("within the %" PRId64 " of its root", limit).s, got.s);
+    grain g = grain_of(view, i);
+    if (g == GRAIN_BLOCKS && (first % LANES != 0 || ((first + n) % LANES != 0 && first + n != limit)))
+      return ert_fail_tensor(p, id, what.s, ert_format("whole blocks of %d of %" PRId64, LANES, limit).s, got.s);
+    if (g == GRAIN_WHOLE && n != limit)
+      return ert_fail_tensor(p, id, what.s, ert_format("all %" PRId64 " of its root", limit).s, got.s);
+  }
+  return EDGERT_OK;
+}
+
+edgert_status ert_view_verify(const ert_program *p, uint32_t id, const ert_entry *view) {
+  if (view->root >= p->tensors.count)
+    return ert_fail_tensor(p, id, "root of a view", ert_format("-1 or a tensor below %" PRIu32, p->tensors.count).s,
+                           ert_format("%" PRId32, (int32_t)view->root).s);
+  ert_entry root;
+  ERT_TRY(ert_entry_read(p, view->root, &root));
+  if (root.root != ERT_NO_ROOT)
+    return ert_fail_tensor(p, id, "root of a view", "a tensor that is no view itself",
+                           ert_format("tensor %" PRIu32, view->root).s);
+  if (view->dtype != root.dtype || view->layout != root.layout || view->rank != root.rank)
+    return ert_fail_tensor(
+        p, id, "type of a view",
+        ert_format("%s %s of rank %" PRIu32, ert_layout_name(root.layout), ert_dtype_name(root.dtype), root.rank).s,
+        ert_format("%s %s of rank %" PRIu32, ert_layout_name(view->layout), ert_dtype_name(view->dtype), view->rank).s);
+  if (view->place != root.place || view->index != root.index || view->offset != root.offset)
+    return ert_fail_tensor(
+        p, id, "place, index and offset of a view",
+        ert_format("%u, %" PRIu32 " and %" PRIu64 " as of its root", root.place, root.index, root.offset).s,
+        ert_format("%u, %" PRIu32 " and %" PRIu64, view->place, view->index, view->offset).s);
+  ert_table table = ert_item(p->tensors, id);
+  if (ert_u8(table, ERT_FIELD_TENSOR_EXTENT_AXIS, UINT8_MAX) != UINT8_MAX)
+    return ert_fail_tensor(p, id, "axis of a view's extent", "-1", "another");
+  ert_vector begin = ert_items(table, ERT_FIELD_TENSOR_BEGIN);
+  if (begin.count != view->rank)
+    return ert_fail_tensor(p, id, "begin of a view", ert_format("%" PRIu32 " entries", view->rank).s,
+                           ert_format("%" PRIu32, begin.count).s);
+  return verify_box(p, id, view, &root, begin.data);
+}
