@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from packer.ir.types import Box, TensorType
+from packer.ir.types import Box, TensorType, whole
 
 __all__ = ["Activation", "Dependence", "Op", "Part", "ShapeError"]
 
@@ -68,19 +68,27 @@ class Op:
 
     def part(self, box: Box, inputs: Sequence[TensorType | None]) -> Part:
         """The sub-operator for `box` of the first output: whole along dimensions that are FULL, anything but empty
-        along the others. What it reads is exact: ranges are propagated backwards and clipped to the inputs.
+        along the others, cut where `grain` allows. What it reads is exact: ranges are propagated backwards and clipped
+        to the inputs.
 
         `part(box).op` applied to the boxes it reads gives the box of what `self` gives, bit for bit.
+        Operators that are FULL throughout have one part, themselves.
         """
-        raise NotImplementedError
+        return Part(self, tuple(None if t is None else whole(t) for t in inputs), box)
+
+    def grain(self, inputs: Sequence[TensorType | None]) -> tuple[int, ...]:
+        """For each dimension of the first output, what cuts must be multiples of (ends need not be): 1 but for the
+        channels of groups."""
+        return (1,) * len(self.dependence(inputs))
 
     def terms(self, inputs: Sequence[TensorType | None]) -> int:
         """Extent of the dimension that is summed over and may be cut into partial sums; 0: there is none."""
         return 0
 
     def partial(self, begin: int, end: int, inputs: Sequence[TensorType | None]) -> Part:
-        """The sub-operator that sums over the terms [begin, end) only. The first one has the bias; none has an activation
-        or a residual: whoever adds the partial sums up applies those. An input it leaves out (bias, residual) is None."""
+        """The sub-operator that sums over the terms [begin, end) only. The first one has the bias; none has an
+        activation or a residual: whoever adds the partial sums up applies those. An input it leaves out (bias,
+        residual) is None."""
         raise NotImplementedError
 
     def reference(self, *inputs: Any, **_: Any) -> tuple[np.ndarray, ...]:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from packer.ir.ops.base import Activation, Op
+from packer.ir.ops.base import Activation, Dependence, Op, Part
 from packer.ir.ops.pointwise import activate, expect_activation
 from packer.ir.ops.shape import expect, expect_dtype, expect_length, expect_shape, operands, with_shape
-from packer.ir.ops.window import expect_windows, extents, padded, positions, trailing
-from packer.ir.types import DType, TensorType
+from packer.ir.ops.window import (
+    expect_windows,
+    extents,
+    padded,
+    positions,
+    trailing,
+    window_boxes,
+    window_dependence,
+)
+from packer.ir.types import Box, DType, TensorType, whole
 
 __all__ = ["Conv", "ConvTranspose"]
 
@@ -51,6 +59,43 @@ class Conv(Op):
             expect_shape("residual", residual, y.shape)
         expect_activation(self.activation, y)
         return (y,)
+
+    def dependence(self, inputs: Sequence[TensorType | None]) -> tuple[Dependence, ...]:
+        (x, w), _ = operands(inputs, 2, 2)
+        spatial = window_dependence(x.shape[2:], w.shape[2:], self.strides, self.pads, self.dilations)
+        return (Dependence.POINTWISE, Dependence.POINTWISE, *spatial)
+
+    def grain(self, inputs: Sequence[TensorType | None]) -> tuple[int, ...]:
+        (x, w), _ = operands(inputs, 2, 2)
+        return _group_grain(self.group, w.shape[0] // self.group, x.rank)
+
+    def part(self, box: Box, inputs: Sequence[TensorType | None]) -> Part:
+        (x, w), (bias, residual) = operands(inputs, 2, 2)
+        group, groups = _groups_of(box[1], self.group, w.shape[0] // self.group)
+        channels = (groups[0] * w.shape[1], groups[1] * w.shape[1])
+        spatial, pads = window_boxes(box[2:], x.shape[2:], w.shape[2:], self.strides, self.pads, self.dilations)
+        reads = (
+            (box[0], channels, *spatial),
+            (box[1], *whole(w)[1:]),
+            None if bias is None else (box[1],),
+            None if residual is None else box,
+        )
+        op = Conv(self.strides, pads, self.dilations, group, self.activation)
+        return Part(op, reads[: len(inputs)], box)
+
+    def terms(self, inputs: Sequence[TensorType | None]) -> int:
+        (x, _), _ = operands(inputs, 2, 2)
+        return x.shape[1] if self.group == 1 else 0
+
+    def partial(self, begin: int, end: int, inputs: Sequence[TensorType | None]) -> Part:
+        (x, w), (bias, _) = operands(inputs, 2, 2)
+        reads = (
+            ((0, x.shape[0]), (begin, end), *whole(x)[2:]),
+            ((0, w.shape[0]), (begin, end), *whole(w)[2:]),
+            None if bias is None or begin > 0 else whole(bias),
+            None,
+        )
+        return Part(replace(self, activation=None), reads[: len(inputs)], whole(self.infer(inputs)[0]))
 
     @np.errstate(all="ignore")
     def reference(
@@ -110,6 +155,65 @@ class ConvTranspose(Op):
         expect_activation(self.activation, y)
         return (y,)
 
+    def dependence(self, inputs: Sequence[TensorType | None]) -> tuple[Dependence, ...]:
+        (x, w), _ = operands(inputs, 2, 1)
+        found = [Dependence.POINTWISE] * 2
+        for i, extent in enumerate(x.shape[2:]):
+            same = w.shape[2 + i] == self.strides[i] == 1 and self._ends(i) == (0, 0, 0)
+            kind = Dependence.POINTWISE if same else Dependence.REGION
+            found.append(kind if extent > 0 else Dependence.FULL)
+        return tuple(found)
+
+    def grain(self, inputs: Sequence[TensorType | None]) -> tuple[int, ...]:
+        (x, w), _ = operands(inputs, 2, 1)
+        return _group_grain(self.group, w.shape[1], x.rank)
+
+    def part(self, box: Box, inputs: Sequence[TensorType | None]) -> Part:
+        (x, w), (bias,) = operands(inputs, 2, 1)
+        group, groups = _groups_of(box[1], self.group, w.shape[1])
+        each = x.shape[1] // self.group
+        channels = (groups[0] * each, groups[1] * each)
+        spatial, ends = [], []
+        for i, extent in enumerate(x.shape[2:]):
+            span, own = self._span(i, box[2 + i], extent, w.shape[2 + i])
+            spatial.append(span)
+            ends.append(own)
+        begins, cuts, padding = zip(*ends, strict=True)
+        outputs = box[1] if self.group == 1 else (0, w.shape[1])
+        reads = (
+            (box[0], channels, *spatial),
+            (channels, outputs, *whole(w)[2:]),
+            None if bias is None else (box[1],),
+        )
+        op = ConvTranspose(self.strides, (*begins, *cuts), self.dilations, padding, group, self.activation)
+        return Part(op, reads[: len(inputs)], box)
+
+    def _ends(self, i: int) -> tuple[int, int, int]:
+        """Begin pad, end pad and output padding of a spatial dimension."""
+        return self.pads[i], self.pads[i + len(self.strides)], self.output_padding[i]
+
+    def _span(
+        self, i: int, span: tuple[int, int], extent: int, kernel: int
+    ) -> tuple[tuple[int, int], tuple[int, int, int]]:
+        """What outputs `span` of a spatial dimension need of its input, and their own begin pad, end pad and output
+        padding. Besides the inputs whose taps reach them, that is the last one that lies before them, if any, as pads
+        cannot be negative."""
+        if extent == 0:
+            return (0, 0), self._ends(i)
+        stride, dilation, reach = self.strides[i], self.dilations[i], (kernel - 1) * self.dilations[i]
+        begin, end = span[0] + self.pads[i], span[1] + self.pads[i]  # in the output before pads are cut off
+        low, high = extent, 0
+        for tap in range(0, reach + 1, dilation):
+            lowest, highest = max(0, -((tap - begin) // stride)), min(extent - 1, (end - 1 - tap) // stride)
+            if lowest <= highest:
+                low, high = min(low, lowest), max(high, highest + 1)
+        low = min(low, begin // stride, extent - 1)
+        high = max(high, low + 1)
+        full = stride * (high - 1 - low) + reach + 1
+        own = begin - low * stride
+        rest = full - own - (end - begin)
+        return (low, high), (own, max(0, rest), max(0, -rest))
+
     @np.errstate(all="ignore")
     def reference(self, x: np.ndarray, w: np.ndarray, bias: np.ndarray | None = None) -> tuple[np.ndarray, ...]:
         spatial, kernel = x.shape[2:], w.shape[2:]
@@ -143,6 +247,21 @@ def _expect_operands(x: TensorType, w: TensorType, bias: TensorType | None, grou
     expect(w.rank == x.rank, f"w of rank {x.rank}", w)
     expect(group >= 1, "a group of 1 or more", group)
     return w.shape[2:]
+
+
+def _group_grain(group: int, outputs: int, rank: int) -> tuple[int, ...]:
+    """Cuts fall between groups of `outputs` channels."""
+    return (1, 1 if group == 1 else max(1, outputs), *(1,) * (rank - 2))
+
+
+def _groups_of(span: tuple[int, int], group: int, outputs: int) -> tuple[int, tuple[int, int]]:
+    """How many groups of `outputs` channels the output channels `span` are, and which; one of one is never cut."""
+    if group == 1:
+        return 1, (0, 1)
+    whole_groups = outputs > 0 and span[0] % outputs == 0 and span[1] % outputs == 0
+    expect(whole_groups, f"output channels cut between groups of {outputs}", f"{span[0]} to {span[1]}")
+    first, last = span[0] // outputs, span[1] // outputs
+    return last - first, (first, last)
 
 
 def _per_channel(v: np.ndarray, y: np.ndarray) -> np.ndarray:

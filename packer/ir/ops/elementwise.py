@@ -8,8 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from packer.ir.ops.base import Activation, Op
+from packer.ir.ops.base import Activation, Dependence, Op, Part
 from packer.ir.ops.pointwise import COMPARISONS, PREDICATES, activate, binary, expect_activation, saturate, unary
+from packer.ir.ops.region import broadcast_box, pointwise
 from packer.ir.ops.shape import (
     broadcast,
     expect,
@@ -21,7 +22,7 @@ from packer.ir.ops.shape import (
     operands,
     with_shape,
 )
-from packer.ir.types import DType, TensorType
+from packer.ir.types import Box, DType, TensorType
 
 __all__ = [
     "BINARY_KINDS", "UNARY_KINDS", "Binary", "Cast", "DequantizeLinear", "QuantizeLinear", "ScaleShift", "Unary",
@@ -97,6 +98,13 @@ class Unary(Op):
         _expect_kind(self.kind, UNARY_KINDS, "input", x)
         return (TensorType(DType.BOOL if self.kind in PREDICATES else x.dtype, x.shape),)
 
+    def dependence(self, inputs: Sequence[TensorType | None]) -> tuple[Dependence, ...]:
+        (x,), _ = operands(inputs, 1)
+        return pointwise(x.rank)
+
+    def part(self, box: Box, inputs: Sequence[TensorType | None]) -> Part:
+        return Part(self, (box,), box)
+
     def reference(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
         return (unary(self.kind, x, self.alpha, self.beta),)
 
@@ -117,6 +125,14 @@ class Binary(Op):
         expect_activation(self.activation, y)
         return (y,)
 
+    def dependence(self, inputs: Sequence[TensorType | None]) -> tuple[Dependence, ...]:
+        (a, b), _ = operands(inputs, 2)
+        return pointwise(max(a.rank, b.rank))
+
+    def part(self, box: Box, inputs: Sequence[TensorType | None]) -> Part:
+        (a, b), _ = operands(inputs, 2)
+        return Part(self, (broadcast_box(box, a.shape), broadcast_box(box, b.shape)), box)
+
     def reference(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, ...]:
         return (activate(self.activation, binary(self.kind, a, b)),)
 
@@ -130,6 +146,14 @@ class Where(Op):
         expect_dtype("condition", condition, DType.BOOL)
         expect_same("third input", b, a)
         return (with_shape(a, broadcast(condition.shape, a.shape, b.shape)),)
+
+    def dependence(self, inputs: Sequence[TensorType | None]) -> tuple[Dependence, ...]:
+        (condition, a, b), _ = operands(inputs, 3)
+        return pointwise(max(condition.rank, a.rank, b.rank))
+
+    def part(self, box: Box, inputs: Sequence[TensorType | None]) -> Part:
+        present, _ = operands(inputs, 3)
+        return Part(self, tuple(broadcast_box(box, t.shape) for t in present), box)
 
     def reference(self, condition: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, ...]:
         return (np.asarray(np.where(condition, a, b)),)
@@ -155,6 +179,13 @@ class ScaleShift(Op):
         expect_activation(self.activation, x)
         return (x,)
 
+    def dependence(self, inputs: Sequence[TensorType | None]) -> tuple[Dependence, ...]:
+        (x, _, _), _ = operands(inputs, 3)
+        return pointwise(x.rank)
+
+    def part(self, box: Box, inputs: Sequence[TensorType | None]) -> Part:
+        return Part(self, (box, (box[1],), (box[1],)), box)
+
     @np.errstate(all="ignore")
     def reference(self, x: np.ndarray, scale: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, ...]:
         y = x * _along(x, scale, 1) + _along(x, shift, 1)
@@ -171,6 +202,13 @@ class Cast(Op):
         (x,), _ = operands(inputs, 1)
         return (TensorType(self.to, x.shape),)
 
+    def dependence(self, inputs: Sequence[TensorType | None]) -> tuple[Dependence, ...]:
+        (x,), _ = operands(inputs, 1)
+        return pointwise(x.rank)
+
+    def part(self, box: Box, inputs: Sequence[TensorType | None]) -> Part:
+        return Part(self, (box,), box)
+
     def reference(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
         if self.to.is_float and x.dtype.kind == "f":
             return (x,)
@@ -183,6 +221,11 @@ def _expect_per_axis(what: str, type: TensorType, x: TensorType, axis: int) -> N
     if type.rank:
         expect(0 <= axis < x.rank, f"axis within 0..{x.rank - 1}", axis)
         expect_shape(what, type, (x.shape[axis],))
+
+
+def _per_axis_boxes(box: Box, inputs: Sequence[TensorType | None], axis: int) -> tuple[Box | None, ...]:
+    """What `box` needs of x and of parameters that are scalars or hold one value for each entry along axis."""
+    return (box, *(None if t is None else (box[axis],) if t.rank else () for t in inputs[1:]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +246,13 @@ class QuantizeLinear(Op):
         _expect_per_axis("scale", scale, x, self.axis)
         _expect_per_axis("zero_point", zero, x, self.axis)
         return (TensorType(zero.dtype, x.shape),)
+
+    def dependence(self, inputs: Sequence[TensorType | None]) -> tuple[Dependence, ...]:
+        (x, _, _), _ = operands(inputs, 3)
+        return pointwise(x.rank)
+
+    def part(self, box: Box, inputs: Sequence[TensorType | None]) -> Part:
+        return Part(self, _per_axis_boxes(box, inputs, self.axis), box)
 
     @np.errstate(all="ignore")
     def reference(self, x: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -228,6 +278,13 @@ class DequantizeLinear(Op):
             expect_same("zero_point", zero, x)
             _expect_per_axis("zero_point", zero, x, self.axis)
         return (TensorType(DType.F32, x.shape),)
+
+    def dependence(self, inputs: Sequence[TensorType | None]) -> tuple[Dependence, ...]:
+        (x, _), _ = operands(inputs, 2, 1)
+        return pointwise(x.rank)
+
+    def part(self, box: Box, inputs: Sequence[TensorType | None]) -> Part:
+        return Part(self, _per_axis_boxes(box, inputs, self.axis), box)
 
     @np.errstate(all="ignore")
     def reference(self, x: np.ndarray, scale: np.ndarray, zero: np.ndarray | None = None) -> tuple[np.ndarray, ...]:

@@ -12,7 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from packer.ir.ops.base import Op
+from packer.ir.ops.base import Dependence, Op, Part
+from packer.ir.ops.region import pointwise
 from packer.ir.ops.shape import (
     INDEX,
     expect,
@@ -24,7 +25,7 @@ from packer.ir.ops.shape import (
     operands,
     with_shape,
 )
-from packer.ir.types import DType, TensorType
+from packer.ir.types import Box, DType, TensorType
 
 __all__ = ["Gather", "GatherElements", "GatherND", "OneHot", "ReverseSequence", "ScatterElements", "ScatterND"]
 
@@ -44,6 +45,16 @@ class Gather(Op):
         expect_axes((self.axis,), x.rank)
         _expect_entries(x, (self.axis,), indices.elements)
         return (with_shape(x, (*x.shape[: self.axis], *indices.shape, *x.shape[self.axis + 1 :])),)
+
+    def dependence(self, inputs: Sequence[TensorType | None]) -> tuple[Dependence, ...]:
+        (x, indices), _ = operands(inputs, 2)
+        return pointwise(x.rank - 1 + indices.rank)
+
+    def part(self, box: Box, inputs: Sequence[TensorType | None]) -> Part:
+        (x, indices), _ = operands(inputs, 2)
+        after = self.axis + indices.rank
+        read = (*box[: self.axis], (0, x.shape[self.axis]), *box[after:])
+        return Part(self, (read, box[self.axis : after]), box)
 
     def reference(self, x: np.ndarray, indices: np.ndarray) -> tuple[np.ndarray, ...]:
         return (np.asarray(np.take(x, _positions(indices, x.shape[self.axis]), self.axis)),)

@@ -9,7 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from packer.ir.ops.base import Op
+from packer.ir.ops.base import Dependence, Op, Part
+from packer.ir.ops.region import broadcast_box, full_along, pointwise, widened
 from packer.ir.ops.shape import (
     broadcast,
     expect,
@@ -20,7 +21,7 @@ from packer.ir.ops.shape import (
     operands,
     with_shape,
 )
-from packer.ir.types import TensorType
+from packer.ir.types import Box, TensorType, extents_of
 
 __all__ = ["Concat", "Expand", "Pad", "Reshape", "Slice", "Tile", "Transpose"]
 
@@ -53,6 +54,15 @@ class Transpose(Op):
         expect(sorted(self.perm) == list(range(x.rank)), f"a permutation of {x.rank} dimensions", self.perm)
         return (with_shape(x, (x.shape[i] for i in self.perm)),)
 
+    def dependence(self, inputs: Sequence[TensorType | None]) -> tuple[Dependence, ...]:
+        return pointwise(len(self.perm))
+
+    def part(self, box: Box, inputs: Sequence[TensorType | None]) -> Part:
+        read = [(0, 0)] * len(box)
+        for axis, span in zip(self.perm, box, strict=True):
+            read[axis] = span
+        return Part(self, (tuple(read),), box)
+
     def reference(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
         return (np.ascontiguousarray(x.transpose(self.perm)).reshape([x.shape[i] for i in self.perm]),)
 
@@ -81,6 +91,21 @@ class Slice(Op):
                 expect(inside, f"a slice within 0..{extent - 1}", f"{start}..{last}")
         return (with_shape(x, self.sizes),)
 
+    def dependence(self, inputs: Sequence[TensorType | None]) -> tuple[Dependence, ...]:
+        return tuple(
+            Dependence.POINTWISE if (start, step) == (0, 1) else Dependence.REGION
+            for start, step in zip(self.starts, self.steps, strict=True)
+        )
+
+    def part(self, box: Box, inputs: Sequence[TensorType | None]) -> Part:
+        read, starts = [], []
+        for (begin, end), start, step in zip(box, self.starts, self.steps, strict=True):
+            first, last = start + begin * step, start + (end - 1) * step
+            low, high = (first, last) if step > 0 else (last, first)
+            read.append((low, high + 1))
+            starts.append(first - low)
+        return Part(Slice(tuple(starts), self.steps, extents_of(box)), (tuple(read),), box)
+
     def reference(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
         if not math.prod(self.sizes):
             return (np.empty(self.sizes, x.dtype),)
@@ -93,12 +118,13 @@ class Slice(Op):
 
 @dataclass(frozen=True, slots=True)
 class Concat(Op):
-    """Join one or more inputs of one dtype along `axis` (>= 0)."""
+    """Join one or more inputs of one dtype along `axis` (>= 0). Absent ones (a part need not meet all) add nothing."""
 
     axis: int
 
     def infer(self, inputs: Sequence[TensorType | None]) -> tuple[TensorType, ...]:
-        parts, _ = operands(inputs, max(1, len(inputs)))
+        parts = [t for t in inputs if t is not None]
+        expect(len(parts) > 0, "1 input or more", "none")
         first = parts[0]
         expect(0 <= self.axis < first.rank, f"axis within 0..{first.rank - 1}", self.axis)
         before, after = first.shape[: self.axis], first.shape[self.axis + 1 :]
@@ -107,8 +133,22 @@ class Concat(Op):
             expect_shape(f"input {i}", part, (*before, *part.shape[self.axis : self.axis + 1], *after))
         return (with_shape(first, (*before, sum(part.shape[self.axis] for part in parts), *after)),)
 
-    def reference(self, *parts: np.ndarray) -> tuple[np.ndarray, ...]:
-        return (np.concatenate(parts, self.axis),)
+    def dependence(self, inputs: Sequence[TensorType | None]) -> tuple[Dependence, ...]:
+        rank = next(t.rank for t in inputs if t is not None)
+        return tuple(Dependence.REGION if axis == self.axis else Dependence.POINTWISE for axis in range(rank))
+
+    def part(self, box: Box, inputs: Sequence[TensorType | None]) -> Part:
+        reads: list[Box | None] = []
+        before, after, (begin, end) = box[: self.axis], box[self.axis + 1 :], box[self.axis]
+        for t in inputs:
+            extent = 0 if t is None else t.shape[self.axis]
+            low, high = max(0, begin), min(extent, end)
+            reads.append((*before, (low, high), *after) if low < high else None)
+            begin, end = begin - extent, end - extent
+        return Part(self, tuple(reads), box)
+
+    def reference(self, *parts: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        return (np.concatenate([x for x in parts if x is not None], self.axis),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +162,13 @@ class Expand(Op):
         expect(min(self.shape, default=0) >= 0, "a static shape", self.shape)
         expect(broadcast(x.shape, self.shape) == self.shape, f"a shape that {x} broadcasts to", self.shape)
         return (with_shape(x, self.shape),)
+
+    def dependence(self, inputs: Sequence[TensorType | None]) -> tuple[Dependence, ...]:
+        return pointwise(len(self.shape))
+
+    def part(self, box: Box, inputs: Sequence[TensorType | None]) -> Part:
+        (x,), _ = operands(inputs, 1)
+        return Part(Expand(extents_of(box)), (broadcast_box(box, x.shape),), box)
 
     def reference(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
         return (np.broadcast_to(x, self.shape).copy(),)
@@ -138,6 +185,16 @@ class Tile(Op):
         expect_length("repeats", self.repeats, x.rank)
         expect(min(self.repeats, default=0) >= 0, "repeats of 0 or more", self.repeats)
         return (with_shape(x, (n * r for n, r in zip(x.shape, self.repeats, strict=True))),)
+
+    def dependence(self, inputs: Sequence[TensorType | None]) -> tuple[Dependence, ...]:
+        return full_along(self._tiled(), len(self.repeats))
+
+    def part(self, box: Box, inputs: Sequence[TensorType | None]) -> Part:
+        (x,), _ = operands(inputs, 1)
+        return Part(self, (widened(box, x.shape, self._tiled()),), box)
+
+    def _tiled(self) -> tuple[int, ...]:
+        return tuple(axis for axis, count in enumerate(self.repeats) if count != 1)
 
     def reference(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
         return (np.tile(x, self.repeats),)
@@ -169,6 +226,34 @@ class Pad(Op):
             for extent, padded in zip(x.shape, shape, strict=True):
                 expect(extent > 0 or padded == 0, f"a non-empty dimension to pad by '{self.mode}'", x)
         return (with_shape(x, shape),)
+
+    def dependence(self, inputs: Sequence[TensorType | None]) -> tuple[Dependence, ...]:
+        (x,), _ = operands(inputs, 1, 1)
+        found = []
+        for extent, begin, end in zip(x.shape, self._begins(), self._ends(), strict=True):
+            if begin == end == 0:
+                found.append(Dependence.POINTWISE)
+            else:
+                found.append(Dependence.REGION if self.mode == "constant" and extent > 0 else Dependence.FULL)
+        return tuple(found)
+
+    def part(self, box: Box, inputs: Sequence[TensorType | None]) -> Part:
+        """A piece that is padding alone reads the nearest entry and crops it."""
+        (x,), _ = operands(inputs, 1, 1)
+        read, begins, ends = [], [], []
+        for extent, pad, past, (begin, end) in zip(x.shape, self._begins(), self._ends(), box, strict=True):
+            low, high = begin - pad, end - pad
+            if self.mode == "constant" and extent > 0:
+                low = min(max(0, low), extent - 1)
+                high = max(min(extent, high), low + 1)
+                pad, past = low - begin + pad, end - pad - high
+            elif pad or past:
+                low, high = 0, extent
+            read.append((low, high))
+            begins.append(pad)
+            ends.append(past)
+        reads: tuple[Box | None, ...] = (tuple(read), *(None if t is None else () for t in inputs[1:]))
+        return Part(Pad((*begins, *ends), self.mode), reads, box)
 
     def reference(self, x: np.ndarray, value: np.ndarray | None = None) -> tuple[np.ndarray, ...]:
         if not x.size:

@@ -8,9 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from packer.ir.ops.base import Op
-from packer.ir.ops.shape import expect, expect_axes, expect_dtype, operands
-from packer.ir.types import DType, TensorType
+from packer.ir.ops.base import Dependence, Op, Part
+from packer.ir.ops.region import full_along
+from packer.ir.ops.shape import expect, expect_axes, expect_dtype, operands, with_shape
+from packer.ir.types import Box, DType, TensorType
 
 __all__ = ["LpNormalize", "Lrn", "Normalize"]
 
@@ -33,6 +34,13 @@ class Normalize(Op):
         expect_dtype("x", x, DType.F32)
         expect_axes(self.axes, x.rank)
         return (x,)
+
+    def dependence(self, inputs: Sequence[TensorType | None]) -> tuple[Dependence, ...]:
+        (x,), _ = operands(inputs, 1)
+        return full_along(self.axes, x.rank)
+
+    def part(self, box: Box, inputs: Sequence[TensorType | None]) -> Part:
+        return Part(self, (box,), box)
 
     @np.errstate(all="ignore")
     def reference(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -57,6 +65,13 @@ class LpNormalize(Op):
         expect(self.p in (1, 2), "p of 1 or 2", self.p)
         return (x,)
 
+    def dependence(self, inputs: Sequence[TensorType | None]) -> tuple[Dependence, ...]:
+        (x,), _ = operands(inputs, 1)
+        return full_along((self.axis,), x.rank)
+
+    def part(self, box: Box, inputs: Sequence[TensorType | None]) -> Part:
+        return Part(self, (box,), box)
+
     @np.errstate(all="ignore")
     def reference(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
         if self.p == 1:
@@ -71,6 +86,7 @@ class Lrn(Op):
     """Local response normalisation across channels (axis 1): `y = x / (bias + alpha / size * s)^beta`.
 
     s sums the squares of channels c - floor((size - 1) / 2) to c + ceil((size - 1) / 2).
+    A part along the channels reads `halo` more of them before and after its own: neighbours without an output.
     https://onnx.ai/onnx/operators/onnx__LRN.html
     """
 
@@ -78,13 +94,29 @@ class Lrn(Op):
     alpha: float
     beta: float
     bias: float
+    halo: tuple[int, int] = (0, 0)
 
     def infer(self, inputs: Sequence[TensorType | None]) -> tuple[TensorType, ...]:
         (x,), _ = operands(inputs, 1)
         expect_dtype("x", x, DType.F32)
         expect(x.rank >= 2, "x of rank 2 or more", x)
         expect(self.size >= 1, "a size of 1 or more", self.size)
-        return (x,)
+        channels = x.shape[1] - sum(self.halo)
+        expect(min(*self.halo, channels) >= 0, f"a halo within {x.shape[1]} channels", self.halo)
+        return (with_shape(x, (x.shape[0], channels, *x.shape[2:])),)
+
+    def dependence(self, inputs: Sequence[TensorType | None]) -> tuple[Dependence, ...]:
+        (x,), _ = operands(inputs, 1)
+        across = Dependence.REGION if self.size > 1 else Dependence.POINTWISE
+        return tuple(across if axis == 1 else Dependence.POINTWISE for axis in range(x.rank))
+
+    def part(self, box: Box, inputs: Sequence[TensorType | None]) -> Part:
+        (x,), _ = operands(inputs, 1)
+        begin, end = box[1][0] + self.halo[0], box[1][1] + self.halo[0]  # in x
+        low = max(0, begin - (self.size - 1) // 2)
+        high = min(x.shape[1], end + self.size // 2)
+        op = Lrn(self.size, self.alpha, self.beta, self.bias, (begin - low, high - end))
+        return Part(op, ((box[0], (low, high), *box[2:]),), box)
 
     @np.errstate(all="ignore")
     def reference(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -92,7 +124,8 @@ class Lrn(Op):
         channels, before = x.shape[1], (self.size - 1) // 2
         for shift in range(-min(before, channels), min(self.size - before, channels)):
             total[:, max(0, -shift) : channels - max(0, shift)] += squares[:, max(0, shift) : channels + min(0, shift)]
-        return (np.asarray(x / (self.bias + self.alpha / self.size * total) ** self.beta),)
+        y = x / (self.bias + self.alpha / self.size * total) ** self.beta
+        return (np.asarray(y[:, self.halo[0] : channels - self.halo[1]]),)
 
 
 def _mean(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:

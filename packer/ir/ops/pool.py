@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from packer.ir.ops.base import Op
+from packer.ir.ops.base import Dependence, Op, Part
 from packer.ir.ops.shape import expect, expect_choice, expect_dtype, expect_rank, expect_shape, operands, with_shape
-from packer.ir.ops.window import expect_windows, extents, padded, positions
-from packer.ir.types import DType, TensorType
+from packer.ir.ops.window import expect_windows, extents, padded, positions, window_boxes, window_dependence
+from packer.ir.types import Box, DType, TensorType
 
 __all__ = ["MaxUnpool", "Pool"]
 
@@ -47,6 +47,40 @@ class Pool(Op):
         expect(self.p >= 1, "p of 1 or more", self.p)
         y = with_shape(x, (*x.shape[:2], *self._extents(x.shape[2:])))
         return (y, TensorType(DType.I64, y.shape)) if self.kind == "max" else (y,)
+
+    def dependence(self, inputs: Sequence[TensorType | None]) -> tuple[Dependence, ...]:
+        """Of the values; a part's indices would be those of its own input."""
+        (x,), _ = operands(inputs, 1)
+        spatial = window_dependence(x.shape[2:], self.kernel, self.strides, self.pads, self.dilations)
+        return (Dependence.POINTWISE, Dependence.POINTWISE, *spatial)
+
+    def part(self, box: Box, inputs: Sequence[TensorType | None]) -> Part:
+        (x,), _ = operands(inputs, 1)
+        spatial, pads = window_boxes(box[2:], x.shape[2:], self.kernel, self.strides, self.pads, self.dilations)
+        kernel = self.kernel
+        if self.kind == "average" and self.count_include_pad and self.ceil_mode:
+            kernel, pads = self._counted(box[2:], x.shape[2:], spatial, pads)
+        op = Pool(
+            self.kind, kernel, self.strides, pads, self.dilations, self.ceil_mode, self.count_include_pad, self.p,
+            self.column_major,
+        )  # fmt: skip
+        return Part(op, ((*box[:2], *spatial),), box)
+
+    def _counted(
+        self, box: Box, spatial: Sequence[int], reads: Box, pads: tuple[int, ...]
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Kernel and pads of the windows of `box` where what lies past the end padding is not to count: their padding
+        ends where that of the whole does, and so does a single window."""
+        kernel, own = list(self.kernel), list(pads)
+        for i, extent in enumerate(spatial):
+            room = extent + self.pads[i + len(kernel)] - reads[i][1]  # for padding
+            if own[i + len(kernel)] > room:
+                own[i + len(kernel)] = room
+                if box[i][1] - box[i][0] == 1:
+                    before = own[i] + reads[i][1] - reads[i][0]
+                    kernel[i] = (before + room - 1) // self.dilations[i] + 1
+                    own[i + len(kernel)] = (kernel[i] - 1) * self.dilations[i] + 1 - before
+        return tuple(kernel), tuple(own)
 
     @np.errstate(all="ignore")
     def reference(self, x: np.ndarray) -> tuple[np.ndarray, ...]:

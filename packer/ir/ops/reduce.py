@@ -9,10 +9,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from packer.ir.ops.base import Op
+from packer.ir.ops.base import Dependence, Op, Part
 from packer.ir.ops.pointwise import saturate
+from packer.ir.ops.region import box_before_reduction, full_along, reduction_dependence
 from packer.ir.ops.shape import expect, expect_axes, expect_choice, expect_dtype, operands, with_shape, without_axes
-from packer.ir.types import DType, TensorType
+from packer.ir.types import Box, DType, TensorType
 
 __all__ = ["REDUCE_KINDS", "ArgReduce", "CumSum", "Reduce", "Softmax"]
 
@@ -42,6 +43,14 @@ class Reduce(Op):
             expect_dtype(self.kind, x, *_NUMBERS)
         expect_axes(self.axes, x.rank)
         return (with_shape(x, without_axes(x.shape, self.axes, self.keepdims)),)
+
+    def dependence(self, inputs: Sequence[TensorType | None]) -> tuple[Dependence, ...]:
+        (x,), _ = operands(inputs, 1)
+        return reduction_dependence(x.rank, self.axes, self.keepdims)
+
+    def part(self, box: Box, inputs: Sequence[TensorType | None]) -> Part:
+        (x,), _ = operands(inputs, 1)
+        return Part(self, (box_before_reduction(box, x.shape, self.axes, self.keepdims),), box)
 
     @np.errstate(all="ignore")
     def reference(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -93,6 +102,14 @@ class ArgReduce(Op):
         expect(x.shape[self.axis] > 0, f"entries along axis {self.axis}", x)
         return (TensorType(DType.I64, without_axes(x.shape, (self.axis,), self.keepdims)),)
 
+    def dependence(self, inputs: Sequence[TensorType | None]) -> tuple[Dependence, ...]:
+        (x,), _ = operands(inputs, 1)
+        return reduction_dependence(x.rank, (self.axis,), self.keepdims)
+
+    def part(self, box: Box, inputs: Sequence[TensorType | None]) -> Part:
+        (x,), _ = operands(inputs, 1)
+        return Part(self, (box_before_reduction(box, x.shape, (self.axis,), self.keepdims),), box)
+
     def reference(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
         find = np.argmax if self.kind == "max" else np.argmin
         if self.select_last:
@@ -115,6 +132,13 @@ class CumSum(Op):
         expect_dtype("x", x, *_NUMBERS)
         expect_axes((self.axis,), x.rank)
         return (x,)
+
+    def dependence(self, inputs: Sequence[TensorType | None]) -> tuple[Dependence, ...]:
+        (x,), _ = operands(inputs, 1)
+        return full_along((self.axis,), x.rank)
+
+    def part(self, box: Box, inputs: Sequence[TensorType | None]) -> Part:
+        return Part(self, (box,), box)
 
     @np.errstate(all="ignore")
     def reference(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -145,6 +169,13 @@ class Softmax(Op):
         neighbours = not self.axes or self.axes[-1] - self.axes[0] + 1 == len(self.axes)
         expect(neighbours, "neighbouring axes", self.axes)
         return (x,)
+
+    def dependence(self, inputs: Sequence[TensorType | None]) -> tuple[Dependence, ...]:
+        (x,), _ = operands(inputs, 1)
+        return full_along(self.axes, x.rank)
+
+    def part(self, box: Box, inputs: Sequence[TensorType | None]) -> Part:
+        return Part(self, (box,), box)
 
     @np.errstate(all="ignore")
     def reference(self, x: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from packer.ir.ops.base import Op
+from packer.ir.ops.base import Dependence, Op, Part
 from packer.ir.ops.kernel import cubic_kernel, linear_kernel
+from packer.ir.ops.region import full_along, widened
 from packer.ir.ops.shape import expect, expect_choice, expect_dtype, expect_length, operands, with_shape
-from packer.ir.types import DType, TensorType
+from packer.ir.types import Box, DType, TensorType, extents_of
 
 __all__ = ["Resize"]
 
@@ -64,6 +65,23 @@ class Resize(Op):
         filled = all(n > 0 or out == 0 for n, out in zip(x.shape, self.shape, strict=True))
         expect(min(self.shape, default=0) >= 0 and filled, f"a shape that {x} can be resized to", self.shape)
         return (with_shape(x, self.shape),)
+
+    def dependence(self, inputs: Sequence[TensorType | None]) -> tuple[Dependence, ...]:
+        (x,), _ = operands(inputs, 1)
+        return full_along(self._resized(x.shape), x.rank)
+
+    def part(self, box: Box, inputs: Sequence[TensorType | None]) -> Part:
+        (x,), _ = operands(inputs, 1)
+        op = replace(self, shape=extents_of(box))
+        return Part(op, (widened(box, x.shape, self._resized(x.shape)),), box)
+
+    def _resized(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The axes of an input of `shape` whose outputs are not simply its entries."""
+        if self.coordinate == "tf_crop_and_resize":
+            return tuple(range(len(shape)))
+        return tuple(
+            axis for axis, extent in enumerate(shape) if self.shape[axis] != extent or self.scales[axis] != 1
+        )
 
     @np.errstate(all="ignore")
     def reference(self, x: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -8,9 +8,11 @@ from types import EllipsisType
 
 import numpy as np
 
+from packer.ir.ops.base import Dependence
 from packer.ir.ops.shape import expect, expect_length
+from packer.ir.types import Box
 
-__all__ = ["expect_windows", "extents", "padded", "positions", "trailing"]
+__all__ = ["expect_windows", "extents", "padded", "positions", "trailing", "window_boxes", "window_dependence"]
 
 Key = tuple[EllipsisType | slice, ...]
 
@@ -49,6 +51,72 @@ def extents(
             count += 1
         result.append(count)
     return tuple(result)
+
+
+def window_dependence(
+    spatial: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int],
+) -> tuple[Dependence, ...]:
+    """Of the output along its spatial dimensions; FULL where a window can lie in the padding altogether."""
+    found = []
+    for i, extent in enumerate(spatial):
+        window = (kernel[i] - 1) * dilations[i] + 1
+        if extent == 0 or max(pads[i], pads[i + len(spatial)]) >= window:
+            found.append(Dependence.FULL)
+        else:
+            found.append(Dependence.POINTWISE if window == strides[i] == 1 else Dependence.REGION)
+    return tuple(found)
+
+
+def window_boxes(
+    box: Box,
+    spatial: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int],
+) -> tuple[Box, tuple[int, ...]]:
+    """What the windows of `box`, a box of the spatial dimensions of the output, read of the input, and their own pads:
+    how far the first window begins before what is read, and the last one ends after it.
+
+    The box read is that of the elements under the windows' taps, without the padding: between those of a dilated
+    window there are none. Along dimensions that are FULL (see window_dependence) it is everything.
+    """
+    reads, begins, ends = [], [], []
+    for i, extent in enumerate(spatial):
+        window, begin, end = (kernel[i] - 1) * dilations[i] + 1, pads[i], pads[i + len(spatial)]
+        if extent == 0 or max(begin, end) >= window:
+            reads.append((0, extent))
+            begins.append(begin)
+            ends.append(end)
+            continue
+        first, last = box[i][0] * strides[i] - begin, (box[i][1] - 1) * strides[i] - begin
+        low, high = first, last + window
+        if low < 0 or high > extent:
+            low, high = _touched(first, last, extent, kernel[i], strides[i], dilations[i])
+        reads.append((low, high))
+        begins.append(low - first)
+        ends.append(last + window - high)
+    return tuple(reads), (*begins, *ends)
+
+
+def _touched(first: int, last: int, extent: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
+    """The span of 0 to `extent` that holds all elements under taps of windows that start at first, first + stride, ...,
+    last; one element that the windows reach over if there are none."""
+    window = (kernel - 1) * dilation + 1
+    if dilation == 1:
+        return max(0, first), min(extent, last + window)
+    low, high = extent, 0
+    for tap in range(0, window, dilation):
+        lowest, highest = first + tap, last + tap
+        lowest -= min(0, lowest // stride * stride)
+        highest -= max(0, -((extent - 1 - highest) // stride) * stride)
+        if lowest <= highest:
+            low, high = min(low, lowest), max(high, highest + 1)
+    return (low, high) if low < high else (max(0, first), max(0, first) + 1)
 
 
 def padded(x: np.ndarray, begins: Sequence[int], sizes: Sequence[int], value: float) -> np.ndarray:

@@ -95,7 +95,7 @@ REFUSED: list[tuple[Op, str, str]] = [
     (Slice((0,), (1,), (1,)), "f32[2,2]", "2 starts"),
     (Concat(1), "f32[2,3] f32[3,3]", r"input 1 of shape \[2,3\]"),
     (Concat(0), "f32[2] i32[2]", "input 1 of f32"),
-    (Concat(0), "", "1 inputs"),
+    (Concat(0), "", "1 input or more"),
     (Concat(2), "f32[2,2]", "axis"),
     (Expand((2,)), "f32[3]", "broadcast"),
     (Expand((3,)), "f32[2,3]", "broadcasts to"),
