@@ -70,6 +70,7 @@ static void depthwise_case(void) {
   d.first = (int64_t)below(3), d.rows = 1 + (int64_t)below(6);
   d.x_row = (ptrdiff_t)d.width * 16;
   d.x_plane = (ptrdiff_t)d.height * d.x_row;
+  d.y_row = (ptrdiff_t)d.out_width * 16;
   const size_t outputs = (size_t)(d.rows * d.out_width) * 16;
   float *x = floats((size_t)(d.planes * d.x_plane)), *w = floats((size_t)(d.planes * d.kernel_h * d.kernel_w) * 16);
   float *bias = floats(16), *residual = floats(outputs), *want = floats(outputs), *got = floats(outputs);

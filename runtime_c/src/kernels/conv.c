@@ -14,7 +14,11 @@ typedef struct conv_state {
   ert_conv_plan plan;
   const ert_simd *simd;
   ert_finish finish;
-  bool store_tile; /* outputs pass through scratch: y is planar, or its groups do not start at blocks */
+  ert_strides x, y, residual;
+  ert_weight_strides w;
+  int64_t bias_group;
+  bool
+      store_tile; /* outputs pass through scratch: y is planar, its groups do not start at blocks, or residual lies otherwise */
   size_t n_spans[16], first_span[16]; /* by the lane at which a group's inputs begin */
   ert_span spans[];
 } conv_state;
@@ -34,6 +38,7 @@ static edgert_status conv_prove(const ert_prepare *p, ert_conv_geometry *g) {
   int64_t shape[ERT_MAX_RANK] = {g->groups, g->filters, g->channels};
   for (int i = 3; i < w->rank; i++) shape[i] = w->shape[i];
   ERT_TRY(ert_expect_shape(p, w, w->rank, shape));
+  ERT_TRY(ert_expect_whole(p, w, 3));
   if (bias) {
     ERT_TRY(ert_expect_dtype(p, bias, EDGERT_F32));
     ERT_TRY(ert_expect_layout(p, bias, ERT_LAYOUT_BLOCK16));
@@ -48,12 +53,17 @@ static edgert_status conv_prepare(ert_prepare *p) {
   ert_allow_in_place(p, 3);
   p->step->tasks = 0;
   p->step->scratch_bytes = 0;
-  const ert_tensor *x = p->step->in[0], *y = p->step->out[0];
-  if (y->elements == 0) return EDGERT_OK;
-  const bool y_in_place = y->layout == ERT_LAYOUT_BLOCK16 && (g.groups == 1 || g.filters % 16 == 0);
+  const ert_tensor *in = p->step->in[0], *out = p->step->out[0];
+  const ert_tensor *bias = p->step->n_in > 2 ? p->step->in[2] : NULL;
+  const ert_tensor *added = p->step->n_in > 3 ? p->step->in[3] : NULL;
+  if (out->elements == 0) return EDGERT_OK;
+  const ert_strides x = ert_strides_of(in), y = ert_strides_of(out), residual = added ? ert_strides_of(added) : y;
+  const bool aligned = y.blocked && (g.groups == 1 || g.filters % 16 == 0);
+  const bool joined =
+      ert_positions_joined(&x, g.in) && ert_positions_joined(&y, g.out) && ert_positions_joined(&residual, g.out);
   ert_conv_plan plan;
   conv_state *s;
-  if (!ert_conv_plan_make(&g, x->layout == ERT_LAYOUT_BLOCK16, p->workers, &plan))
+  if (!ert_conv_plan_make(&g, &x, joined, p->workers, &plan))
     return ert_reject(p, "inputs of one output row", "fewer bytes than memory can have", "more");
   const double positions = (double)plan.rows * (double)plan.columns;
   ERT_TRY(ert_conv_expect_worth(p, plan.band_size, positions * (double)g.filters * (double)plan.weights));
@@ -66,7 +76,10 @@ static edgert_status conv_prepare(ert_prepare *p) {
   ERT_TRY(ert_state(p, sizeof *s + all * sizeof *s->spans, (void **)&s));
   s->plan = plan;
   s->simd = p->simd;
-  s->store_tile = !y_in_place;
+  s->x = x, s->y = y, s->residual = residual;
+  s->w = ert_weight_strides_of(p->step->in[1]);
+  s->bias_group = bias ? ert_stride(bias, 0) : 0;
+  s->store_tile = !aligned || residual.row != y.row || residual.channel != y.channel;
   ert_activation activation;
   ERT_TRY(ert_activation_read(p, &activation));
   s->finish = ert_finish_of(activation);
@@ -109,10 +122,10 @@ static conv_task conv_task_at(const ert_conv_plan *plan, int64_t task) {
 }
 
 /* Copies the inputs that a band of outputs needs to scratch, with zeros where they lie in the padding. */
-static void gather_band(const ert_conv_plan *plan, const conv_task *t, const ert_image *x, float *band) {
+static void gather_band(const conv_state *s, const conv_task *t, const float *x, float *band) {
+  const ert_conv_plan *plan = &s->plan;
   const ert_conv_geometry *g = &plan->g;
-  const int64_t lanes = plan->lanes, pitch = plan->in_columns * lanes,
-                in_columns = (t->columns - 1) * g->stride[2] + g->reach[2] + 1;
+  const int64_t lanes = plan->lanes, in_columns = (t->columns - 1) * g->stride[2] + g->reach[2] + 1;
   const int64_t in_rows = (t->rows - 1) * g->stride[1] + g->reach[1] + 1;
   const int64_t column = t->column * g->stride[2] - g->pad[2];
   const int64_t lane = ert_conv_plan_lane(plan, t->group), channel = t->group * g->channels - lane;
@@ -120,18 +133,20 @@ static void gather_band(const ert_conv_plan *plan, const conv_task *t, const ert
   const int64_t left = ert_clamp64(-column, 0, in_columns), right = ert_clamp64(g->in[2] - column, left, in_columns);
   for (int64_t plane = 0; plane < g->kernel[0]; plane++)
     for (int64_t r = 0; r < in_rows; r++) {
-      float *line = band + (plane * plan->in_rows + r) * plan->channel_blocks * pitch;
+      float *line = band + plane * plan->plane + r * plan->row;
       const int64_t d = t->depth * g->stride[0] - g->pad[0] + plane * g->dilation[0];
       const int64_t h = t->row * g->stride[1] - g->pad[1] + r;
       const bool inside = d >= 0 && d < g->in[0] && h >= 0 && h < g->in[1];
       const int64_t from = inside ? left : in_columns, to = inside ? right : in_columns;
       for (int64_t b = 0; b < plan->channel_blocks; b++) {
-        memset(line + b * pitch, 0, (size_t)(from * lanes) * sizeof(float));
-        memset(line + b * pitch + to * lanes, 0, (size_t)((in_columns - to) * lanes) * sizeof(float));
+        float *block = line + b * plan->block;
+        memset(block, 0, (size_t)(from * lanes) * sizeof(float));
+        memset(block + to * lanes, 0, (size_t)((in_columns - to) * lanes) * sizeof(float));
       }
       if (from == to) continue;
-      const ert_blocks blocks = {line + from * lanes, pitch, lanes};
-      ert_gather_channels(x, channel, channels, (d * g->in[1] + h) * g->in[2] + column + from, to - from, blocks);
+      const ert_blocks blocks = {line + from * lanes, plan->block, lanes};
+      const float *first = x + ert_position(&s->x, t->image, d, h, column + from);
+      ert_gather_channels(first, &s->x, channel, channels, 1, to - from, blocks);
     }
 }
 
@@ -144,52 +159,44 @@ static void activate_rows(const conv_state *s, const ert_dense *d) {
     }
 }
 
-/* Computes some blocks of a band in scratch, then stores them where their channels belong. */
-static void run_through_tile(const conv_state *s, const conv_task *t, int64_t block, ert_dense *d, const ert_image *y,
-                             const ert_image *residual, float *tile) {
+/* Computes some blocks of a band in scratch, then stores them where their channels belong. y and residual are at the first
+ * position of the band. */
+static void run_through_tile(const conv_state *s, const conv_task *t, int64_t block, ert_dense *d, float *y,
+                             const float *residual, float *tile) {
   const ert_conv_geometry *g = &s->plan.g;
   const int64_t filter = t->group * g->filters + block * 16;
   const int64_t filters = ert_min64((int64_t)d->blocks * 16, g->filters - block * 16);
-  const int64_t line = t->columns * 16, first = (t->depth * g->out[1] + t->row) * g->out[2] + t->column;
   d->y = tile;
-  d->y_row = line;
-  d->y_block = line * t->rows;
+  d->y_row = t->columns * 16;
+  d->y_block = t->rows * d->y_row;
   d->residual = residual ? tile : NULL;
-  for (int64_t r = 0; residual && r < t->rows; r++) {
-    const ert_blocks blocks = {tile + r * line, d->y_block, 16};
-    ert_gather_channels(residual, filter, filters, first + r * g->out[2], t->columns, blocks);
-  }
+  const ert_blocks blocks = {tile, d->y_block, 16};
+  if (residual) ert_gather_channels(residual, &s->residual, filter, filters, t->rows, t->columns, blocks);
   s->simd->dense(d);
   if (s->finish.function) activate_rows(s, d);
-  for (int64_t r = 0; r < t->rows; r++) {
-    const ert_blocks blocks = {tile + r * line, d->y_block, 16};
-    ert_scatter_channels(blocks, y, filter, filters, first + r * g->out[2], t->columns);
-  }
+  ert_scatter_channels(blocks, y, &s->y, filter, filters, t->rows, t->columns);
 }
 
 static void run_task(const ert_step *step, const conv_task *t, const float *x, float *tile) {
   const conv_state *s = step->state;
   const ert_conv_plan *plan = &s->plan;
-  const ert_conv_geometry *g = &plan->g;
   const ert_tensor *bias = step->n_in > 2 ? step->in[2] : NULL, *residual = step->n_in > 3 ? step->in[3] : NULL;
-  const int64_t positions = ert_volume(g->out), filters = g->groups * g->filters;
-  const ert_image y = ert_image_of(step->out[0], t->image, filters, positions);
-  const ert_image r = residual ? ert_image_of(residual, t->image, filters, positions) : (ert_image){0};
+  float *y = (float *)step->out[0]->data + ert_position(&s->y, t->image, t->depth, t->row, t->column);
+  const float *r = NULL;
+  if (residual) r = (const float *)residual->data + ert_position(&s->residual, t->image, t->depth, t->row, t->column);
   const bool piecewise = s->store_tile || s->finish.function;
   const int64_t lane = ert_conv_plan_lane(plan, t->group);
   const int64_t step_blocks = piecewise ? TILE_BLOCKS : t->blocks;
   for (int64_t block = t->block; block < t->block + t->blocks; block += step_blocks) {
-    const int64_t packed = t->group * plan->blocks + block;
-    const int64_t at = packed * positions * 16 + ((t->depth * g->out[1] + t->row) * g->out[2] + t->column) * 16;
     ert_dense d = {
         .x = x,
         .x_pixel = plan->x_pixel,
         .x_row = plan->x_row,
         .spans = s->spans + s->first_span[lane],
         .n_spans = s->n_spans[lane],
-        .w = (const float *)step->in[1]->data + (size_t)packed * plan->weights * 16,
-        .w_block = (ptrdiff_t)plan->weights * 16,
-        .bias = bias ? (const float *)bias->data + packed * 16 : NULL,
+        .w = (const float *)step->in[1]->data + t->group * s->w.group + block * s->w.block,
+        .w_block = s->w.block,
+        .bias = bias ? (const float *)bias->data + t->group * s->bias_group + block * 16 : NULL,
         .y_pixel = 16,
         .rows = (size_t)t->rows,
         .pixels = (size_t)t->columns,
@@ -198,13 +205,14 @@ static void run_task(const ert_step *step, const conv_task *t, const float *x, f
         .hi = s->finish.hi,
     };
     if (s->store_tile) {
-      run_through_tile(s, t, block, &d, &y, residual ? &r : NULL, tile);
+      run_through_tile(s, t, block, &d, y, r, tile);
       continue;
     }
-    d.y = y.data + at;
-    d.residual = residual ? r.data + at : NULL;
-    d.y_row = g->out[2] * 16;
-    d.y_block = positions * 16;
+    const int64_t at = (t->group * plan->blocks + block) * s->y.channel;
+    d.y = y + at;
+    d.residual = r ? r + at : NULL;
+    d.y_row = s->y.row;
+    d.y_block = s->y.channel;
     s->simd->dense(&d);
     if (s->finish.function) activate_rows(s, &d);
   }
@@ -219,15 +227,13 @@ static void conv_run(const ert_step *step, int64_t begin, int64_t end, void *scr
   int64_t gathered = -1;
   for (int64_t i = begin; i < end; i++) {
     const conv_task t = conv_task_at(plan, i);
-    const int64_t positions = ert_volume(g->in);
-    const ert_image image = ert_image_of(step->in[0], t.image, g->groups * g->channels, positions);
-    const int64_t first =
-        (t.depth * g->stride[0] * g->in[1] + t.row * g->stride[1]) * g->in[2] + t.column * g->stride[2];
-    if (plan->gather && gathered != t.band) gather_band(plan, &t, &image, band);
+    const float *x = step->in[0]->data;
+    if (plan->gather && gathered != t.band) gather_band(s, &t, x, band);
     gathered = t.band;
-    run_task(step, &t, plan->gather ? band : image.data + (t.group * g->channels / 16 * positions + first) * 16, tile);
+    x += ert_position(&s->x, t.image, t.depth * g->stride[0], t.row * g->stride[1], t.column * g->stride[2]);
+    run_task(step, &t, plan->gather ? band : x + t.group * g->channels / 16 * s->x.channel, tile);
   }
 }
 
 extern const ert_kernel ert_kernel_conv;
-const ert_kernel ert_kernel_conv = {.name = "conv", .prepare = conv_prepare, .run = conv_run};
+const ert_kernel ert_kernel_conv = {.name = "conv", .prepare = conv_prepare, .run = conv_run, .views = true};

@@ -14,7 +14,9 @@ typedef struct depthwise_state {
   ert_conv_geometry g;
   ert_finish finish;
   const ert_simd *simd;
-  bool gather, store_tile;
+  ert_strides x, y, residual;
+  bool gather;
+  bool store_tile; /* y is planar, or residual lies otherwise */
   int64_t channels, blocks, bands;
   int64_t in_rows; /* that the largest band reads */
   int64_t in_size; /* floats of its inputs in scratch; 0 if none */
@@ -36,6 +38,7 @@ static edgert_status depthwise_prove(const ert_prepare *p, ert_conv_geometry *g)
   int64_t shape[ERT_MAX_RANK] = {x->shape[1]};
   for (int i = 1; i < w->rank; i++) shape[i] = w->shape[i];
   ERT_TRY(ert_expect_shape(p, w, w->rank, shape));
+  ERT_TRY(ert_expect_whole(p, w, 1));
   if (g->groups != x->shape[1] || g->filters != 1)
     return ert_reject(p, "group", "as many as input and output channels", "%lld", (long long)g->groups);
   if (bias) {
@@ -72,15 +75,18 @@ static edgert_status depthwise_prepare(ert_prepare *p) {
   ERT_TRY(ert_activation_read(p, &activation));
   p->step->tasks = 0;
   p->step->scratch_bytes = 0;
-  const ert_tensor *x = p->step->in[0], *y = p->step->out[0];
+  const ert_tensor *y = p->step->out[0], *residual = p->step->n_in > 3 ? p->step->in[3] : NULL;
   if (y->elements == 0) return EDGERT_OK;
   depthwise_state *s;
   ERT_TRY(ert_state(p, sizeof *s, (void **)&s));
   s->g = g;
   s->finish = ert_finish_of(activation);
   s->simd = p->simd;
-  s->gather = x->layout != ERT_LAYOUT_BLOCK16;
-  s->store_tile = y->layout != ERT_LAYOUT_BLOCK16;
+  s->x = ert_strides_of(p->step->in[0]);
+  s->y = ert_strides_of(y);
+  s->residual = residual ? ert_strides_of(residual) : s->y;
+  s->gather = !s->x.blocked;
+  s->store_tile = !s->y.blocked || s->residual.row != s->y.row;
   s->channels = g.groups;
   s->blocks = (s->channels + 15) / 16;
   s->bands = bands_of(s, p->workers);
@@ -102,15 +108,25 @@ typedef struct depthwise_task {
 } depthwise_task;
 
 /* Copies the input rows [first, first + rows) of each depth tap inside to scratch. */
-static void gather_rows(const depthwise_state *s, const ert_image *x, const depthwise_task *t, int64_t depth,
+static void gather_rows(const depthwise_state *s, const float *x, const depthwise_task *t, int64_t depth,
                         int64_t planes, int64_t first, int64_t rows, float *to) {
   const ert_conv_geometry *g = &s->g;
   const int64_t count = ert_min64(16, s->channels - t->block * 16);
   if (count < 16) memset(to, 0, (size_t)s->in_size * sizeof(float));
   for (int64_t i = 0; i < planes; i++) {
-    const int64_t at = ((depth + i * g->dilation[0]) * g->in[1] + first) * g->in[2];
+    const float *from = x + ert_position(&s->x, t->image, depth + i * g->dilation[0], first, 0);
     const ert_blocks blocks = {to + i * s->in_rows * g->in[2] * 16, 0, 16};
-    ert_gather_channels(x, t->block * 16, count, at, rows * g->in[2], blocks);
+    ert_gather_channels(from, &s->x, t->block * 16, count, rows, g->in[2], blocks);
+  }
+}
+
+/* Rows that follow one another at once. */
+static void activate_rows(const depthwise_state *s, const ert_depthwise *d) {
+  const ert_activation *a = &s->finish.activation;
+  const int64_t width = d->out_width * 16, rows = d->y_row == width ? 1 : d->rows, count = d->rows * width / rows;
+  for (int64_t r = 0; r < rows; r++) {
+    float *y = d->y + r * d->y_row;
+    s->simd->unary(a->kind, a->alpha, a->beta, y, y, (size_t)count);
   }
 }
 
@@ -119,10 +135,9 @@ static void run_task(const ert_step *step, const depthwise_task *t, float *scrat
   const ert_conv_geometry *g = &s->g;
   const ert_tensor *bias = step->n_in > 2 ? step->in[2] : NULL, *residual = step->n_in > 3 ? step->in[3] : NULL;
   const int64_t count = ert_min64(16, s->channels - t->block * 16);
-  const int64_t positions = ert_volume(g->out), at = (t->depth * g->out[1] + t->row) * g->out[2];
-  const ert_image x = ert_image_of(step->in[0], t->image, s->channels, ert_volume(g->in));
-  const ert_image y = ert_image_of(step->out[0], t->image, s->channels, positions);
-  const ert_image r = residual ? ert_image_of(residual, t->image, s->channels, positions) : (ert_image){0};
+  const float *x = step->in[0]->data, *r = residual ? residual->data : NULL;
+  float *y = (float *)step->out[0]->data + ert_position(&s->y, t->image, t->depth, t->row, 0);
+  if (r) r += ert_position(&s->residual, t->image, t->depth, t->row, 0);
   int64_t tap, tap_end;
   const int64_t depth = t->depth * g->stride[0] - g->pad[0];
   ert_taps_inside(depth, g->dilation[0], g->kernel[0], g->in[0], &tap, &tap_end);
@@ -131,7 +146,8 @@ static void run_task(const ert_step *step, const depthwise_task *t, float *scrat
       ert_clamp64((t->row + t->rows - 1) * g->stride[1] - g->pad[1] + g->reach[1] + 1, first, g->in[1]);
   const int64_t inside = depth + tap * g->dilation[0];
   ert_depthwise d = {
-      .x_row = g->in[2] * 16,
+      .x_row = s->gather ? g->in[2] * 16 : s->x.row,
+      .y_row = s->store_tile ? g->out[2] * 16 : s->y.row,
       .planes = tap_end - tap,
       .w = (const float *)step->in[1]->data + (t->block * g->kernel[0] + tap) * g->kernel[1] * g->kernel[2] * 16,
       .bias = bias ? (const float *)bias->data + t->block * 16 : NULL,
@@ -152,23 +168,21 @@ static void run_task(const ert_step *step, const depthwise_task *t, float *scrat
       .hi = s->finish.hi,
   };
   if (s->gather) {
-    gather_rows(s, &x, t, inside, d.planes, first, last - first, scratch);
+    gather_rows(s, x, t, inside, d.planes, first, last - first, scratch);
     d.x = scratch;
     d.x_first = first;
     d.x_plane = s->in_rows * d.x_row;
   } else {
-    d.x = x.data + (t->block * x.positions + (d.planes ? inside : 0) * g->in[1] * g->in[2]) * 16;
-    d.x_plane = g->dilation[0] * g->in[1] * d.x_row;
+    d.x = x + ert_position(&s->x, t->image, d.planes ? inside : 0, 0, 0) + t->block * s->x.channel;
+    d.x_plane = g->dilation[0] * s->x.plane;
   }
-  const size_t outputs = (size_t)(t->rows * g->out[2]);
   const ert_blocks tile = {scratch + s->in_size, 0, 16};
-  d.y = s->store_tile ? tile.data : y.data + (t->block * positions + at) * 16;
-  if (s->store_tile && residual) ert_gather_channels(&r, t->block * 16, count, at, (int64_t)outputs, tile);
-  if (residual) d.residual = s->store_tile ? tile.data : r.data + (t->block * positions + at) * 16;
+  d.y = s->store_tile ? tile.data : y + t->block * s->y.channel;
+  if (r && s->store_tile) ert_gather_channels(r, &s->residual, t->block * 16, count, t->rows, g->out[2], tile);
+  if (r) d.residual = s->store_tile ? tile.data : r + t->block * s->residual.channel;
   s->simd->depthwise(&d);
-  const ert_activation *a = &s->finish.activation;
-  if (s->finish.function) s->simd->unary(a->kind, a->alpha, a->beta, d.y, d.y, outputs * 16);
-  if (s->store_tile) ert_scatter_channels(tile, &y, t->block * 16, count, at, (int64_t)outputs);
+  if (s->finish.function) activate_rows(s, &d);
+  if (s->store_tile) ert_scatter_channels(tile, y, &s->y, t->block * 16, count, t->rows, g->out[2]);
 }
 
 static void depthwise_run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
@@ -187,4 +201,4 @@ static void depthwise_run(const ert_step *step, int64_t begin, int64_t end, void
 
 extern const ert_kernel ert_kernel_conv_depthwise;
 const ert_kernel ert_kernel_conv_depthwise = {
-    .name = "conv_depthwise", .prepare = depthwise_prepare, .run = depthwise_run};
+    .name = "conv_depthwise", .prepare = depthwise_prepare, .run = depthwise_run, .views = true};

@@ -9,7 +9,7 @@ enum {
   LEAST_COLUMNS = 56,       /* of a band that is part of a row */
 };
 
-/* Output positions of kernel 1, stride 1 and no padding need no rows: the image is one row. */
+/* Output positions of kernel 1, stride 1 and no padding need no rows if they are joined: the image is one row. */
 static void flatten(ert_conv_geometry *g) {
   for (int d = 0; d < 3; d++)
     if (g->kernel[d] != 1 || g->stride[d] != 1 || g->in[d] != g->out[d] || g->pad[d] != 0) return;
@@ -88,10 +88,12 @@ static void cut_for_workers(ert_conv_plan *plan, int64_t workers) {
   }
 }
 
-bool ert_conv_plan_make(const ert_conv_geometry *g, bool blocked, uint32_t workers, ert_conv_plan *out) {
+bool ert_conv_plan_make(const ert_conv_geometry *g, const ert_strides *x, bool joined, uint32_t workers,
+                        ert_conv_plan *out) {
+  const bool blocked = x->blocked;
   ert_conv_plan plan = {.g = *g, .row_bands = 1, .column_bands = 1, .runs = 1, .blocked = blocked};
   if (g->channels == 0) without_inputs(&plan.g);
-  flatten(&plan.g);
+  if (joined) flatten(&plan.g);
   g = &plan.g;
   plan.gather = g->channels > 0 && (!blocked || is_padded(g));
   plan.blocks = ert_ceil_divide(g->filters, 16);
@@ -104,24 +106,26 @@ bool ert_conv_plan_make(const ert_conv_geometry *g, bool blocked, uint32_t worke
   cut_for_workers(&plan, workers);
   plan.rows = ert_ceil_divide(g->out[1], plan.row_bands);
   plan.columns = ert_ceil_divide(g->out[2], plan.column_bands);
-  plan.in_rows = plan.gather ? reach_of(g, 1, plan.rows) : g->in[1];
-  plan.in_columns = plan.gather ? reach_of(g, 2, plan.columns) : g->in[2];
-  plan.x_pixel = g->stride[2] * plan.lanes;
-  plan.x_row = g->stride[1] * plan.in_columns * plan.lanes * (plan.gather ? plan.channel_blocks : 1);
+  plan.plane = x->plane, plan.row = x->row, plan.block = x->channel;
   if (plan.gather) {
     const int64_t size = band_floats(g, plan.rows, plan.columns);
     if (size < 0) return false;
     plan.band_size = size / g->channels * plan.channel_blocks * plan.lanes;
+    plan.in_rows = reach_of(g, 1, plan.rows);
+    plan.in_columns = reach_of(g, 2, plan.columns);
+    plan.block = plan.in_columns * plan.lanes;
+    plan.row = plan.block * plan.channel_blocks;
+    plan.plane = plan.row * plan.in_rows;
   }
+  plan.x_pixel = g->stride[2] * plan.lanes;
+  plan.x_row = g->stride[1] * plan.row;
   *out = plan;
   return true;
 }
 
 size_t ert_conv_plan_spans(const ert_conv_plan *plan, int64_t lane, ert_span *spans) {
   const ert_conv_geometry *g = &plan->g;
-  const int64_t line = plan->in_columns * plan->lanes;
-  const int64_t block = plan->gather ? line : ert_volume(g->in) * 16;
-  const int64_t row = plan->gather ? line * plan->channel_blocks : line, plane = row * plan->in_rows;
+  const int64_t plane = plan->plane * (plan->gather ? 1 : g->dilation[0]); /* between taps */
   size_t n = 0;
   for (int64_t c = 0; c < g->channels; c += 16) {
     const int64_t count = ert_min64(16, g->channels - c);
@@ -129,13 +133,12 @@ size_t ert_conv_plan_spans(const ert_conv_plan *plan, int64_t lane, ert_span *sp
     for (int64_t d = 0; d < g->kernel[0]; d++)
       for (int64_t h = 0; h < g->kernel[1]; h++)
         for (int64_t w = 0; w < g->kernel[2]; w += joined ? g->kernel[2] : 1) {
-          const int64_t at = d * (plan->gather ? 1 : g->dilation[0]) * plane + h * g->dilation[1] * row +
-                             w * g->dilation[2] * plan->lanes;
+          const int64_t at = d * plane + h * g->dilation[1] * plan->row + w * g->dilation[2] * plan->lanes;
           const int64_t here = joined ? count * g->kernel[2] : ert_min64(count, 16 - lane);
-          if (spans) spans[n] = (ert_span){(lane + c) / 16 * block + at + lane, (size_t)here};
+          if (spans) spans[n] = (ert_span){(lane + c) / 16 * plan->block + at + lane, (size_t)here};
           n++;
           if (joined || here == count) continue;
-          if (spans) spans[n] = (ert_span){((lane + c) / 16 + 1) * block + at, (size_t)(count - here)};
+          if (spans) spans[n] = (ert_span){((lane + c) / 16 + 1) * plan->block + at, (size_t)(count - here)};
           n++;
         }
   }

@@ -2,29 +2,33 @@
 #ifndef ERT_KERNELS_CONV_PLAN_H
 #define ERT_KERNELS_CONV_PLAN_H
 
+#include "kernels/blocked.h"
 #include "kernels/conv_geometry.h"
 #include "kernels/simd/simd.h"
 
 /* One task computes, for one image, group and output depth, a band of rows by a band of columns by a run of blocks of 16
  * output channels. Bands are cut evenly (ert_cut_at). All strides and sizes are in floats. */
 typedef struct ert_conv_plan {
-  ert_conv_geometry g;                   /* a 1x1 convolution over a whole image is one row */
+  ert_conv_geometry g;                   /* a 1x1 convolution over joined images is one row */
   bool gather;                           /* the band's inputs are copied to scratch, zero-padded; else read in place */
   int64_t row_bands, column_bands, runs; /* tasks of one image, group and depth */
   int64_t rows, columns;                 /* of the largest band */
   int64_t blocks;                        /* of 16 output channels in a group; the last one may be short */
   int64_t unit;                          /* runs are cut between multiples of this many blocks */
-  /* The inputs of a band: [planes][in_rows][channel blocks][in_columns][lanes], in scratch or in the blocked image. Blocked
+  /* The inputs of a band: in scratch [planes][in_rows][channel blocks][in_columns][lanes], or in the blocked image. Blocked
    * inputs keep their lanes, so that a group may begin within a block; planar ones begin at lane 0 of as many as needed. */
   bool blocked;
   int64_t in_rows, in_columns, lanes, channel_blocks;
-  int64_t band_size;      /* of the whole copy; 0 if none */
-  int64_t x_row, x_pixel; /* between neighbouring outputs */
-  size_t weights;         /* rows of 16 weights a block of output channels has */
+  int64_t band_size;         /* of the whole copy; 0 if none */
+  int64_t plane, row, block; /* between neighbouring inputs */
+  int64_t x_row, x_pixel;    /* between the inputs of neighbouring outputs */
+  size_t weights;            /* rows of 16 weights a block of output channels has */
 } ert_conv_plan;
 
-/* Cuts the convolution of `g` over a blocked or planar input; false if a size overflows. */
-bool ert_conv_plan_make(const ert_conv_geometry *g, bool blocked, uint32_t workers, ert_conv_plan *out);
+/* Cuts the convolution of `g` over the input x; `joined`: the positions of images follow one another in x and in all that
+ * has the shape of the output. False if a size overflows. */
+bool ert_conv_plan_make(const ert_conv_geometry *g, const ert_strides *x, bool joined, uint32_t workers,
+                        ert_conv_plan *out);
 
 /* Where the inputs of a group lie that begins at lane `lane` of its first block. Returns the number of spans, which go to
  * `spans` unless that is NULL. */

@@ -26,6 +26,8 @@ typedef struct transpose_state {
   ert_conv_geometry g;
   ert_finish finish;
   const ert_simd *simd;
+  ert_strides x, y;
+  ert_strides w;              /* its channels as images, its filters as channels */
   int64_t first[3], count[3]; /* the values of m that outputs have */
   int64_t back[3];            /* the largest back(t) */
   int64_t phases[3];          /* that outputs have: those of the first so many outputs */
@@ -116,6 +118,9 @@ static edgert_status transpose_prepare(ert_prepare *p) {
   s->g = g;
   s->finish = ert_finish_of(activation);
   s->simd = p->simd;
+  s->x = ert_strides_of(p->step->in[0]);
+  s->y = ert_strides_of(p->step->out[0]);
+  s->w = ert_strides_of(p->step->in[1]);
   for (int d = 0; d < 3; d++) {
     s->first[d] = g.pad[d] / g.stride[d];
     s->count[d] = (g.pad[d] + g.in[d] - 1) / g.stride[d] - s->first[d] + 1;
@@ -140,7 +145,7 @@ typedef struct transpose_task {
 } transpose_task;
 
 /* Copies the inputs m - back .. m of the band to scratch in [planes][rows][channel blocks][columns][lanes], zeros outside. */
-static void gather_inputs(const transpose_state *s, const transpose_task *t, const ert_image *x) {
+static void gather_inputs(const transpose_state *s, const transpose_task *t, const float *x) {
   const ert_conv_geometry *g = &s->g;
   const int64_t columns = t->n[2] + s->back[2], rows = t->n[1] + s->back[1], pitch = columns * s->lanes;
   const int64_t column = t->m[2] - s->back[2];
@@ -152,22 +157,22 @@ static void gather_inputs(const transpose_state *s, const transpose_task *t, con
       if (d < 0 || d >= g->out[0] || h < 0 || h >= g->out[1] || left == right) continue;
       float *line = t->band + (i * rows + r) * s->channel_blocks * pitch;
       const ert_blocks blocks = {line + left * s->lanes, pitch, s->lanes};
-      const int64_t at = (d * g->out[1] + h) * g->out[2] + column + left;
-      ert_gather_channels(x, t->group * g->channels, g->channels, at, right - left, blocks);
+      const float *from = x + ert_position(&s->x, t->image, d, h, column + left);
+      ert_gather_channels(from, &s->x, t->group * g->channels, g->channels, 1, right - left, blocks);
     }
 }
 
-/* Weights of tap `tap` for the input channels [c, c + lanes) of every block of the run, at row `row` of each block. */
-static void pack_tap(const transpose_state *s, const transpose_task *t, const float *w, int64_t tap, int64_t c,
-                     int64_t lanes, int64_t row, int64_t w_block) {
+/* Weights of one tap, whose first one is at w, for the input channels [c, c + lanes) of every block of the run, at row `row`
+ * of each block. */
+static void pack_tap(const transpose_state *s, const transpose_task *t, const float *w, int64_t c, int64_t lanes,
+                     int64_t row, int64_t w_block) {
   const ert_conv_geometry *g = &s->g;
-  const int64_t taps = ert_volume(g->kernel);
   for (int64_t b = 0; b < t->blocks; b++) {
     const int64_t filter = (t->block + b) * 16, filters = ert_min64(16, g->filters - filter);
     for (int64_t i = 0; i < lanes; i++) {
-      const float *from = w + ((t->group * g->channels + c + i) * g->filters + filter) * taps + tap;
+      const float *from = w + (t->group * g->channels + c + i) * s->w.image + filter * s->w.channel;
       float *to = t->weights + b * w_block + (row + i) * 16;
-      for (int64_t k = 0; k < filters; k++) to[k] = from[k * taps];
+      for (int64_t k = 0; k < filters; k++) to[k] = from[k * s->w.channel];
       for (int64_t k = filters; k < 16; k++) to[k] = 0;
     }
   }
@@ -205,15 +210,14 @@ static size_t pack_phase(const transpose_state *s, const transpose_task *t, cons
           for (int d = 0; d < 3; d++) at[d] = s->back[d] - (tap[d] * g->dilation[d] - phase[d]) / g->stride[d];
           const int64_t lanes = ert_min64(16, g->channels - c);
           t->spans[n++] = (ert_span){at[0] * plane + at[1] * row + c / 16 * line + at[2] * s->lanes, (size_t)lanes};
-          pack_tap(s, t, w, (tap[0] * g->kernel[1] + tap[1]) * g->kernel[2] + tap[2], c, lanes, packed, *w_block);
+          pack_tap(s, t, w + ert_position(&s->w, 0, tap[0], tap[1], tap[2]), c, lanes, packed, *w_block);
           packed += lanes;
         }
   return n;
 }
 
 /* Stores the tile of a phase: output = phase + stride * m - pad, where that is inside. */
-static void scatter_phase(const transpose_state *s, const transpose_task *t, const ert_image *y,
-                          const int64_t phase[3]) {
+static void scatter_phase(const transpose_state *s, const transpose_task *t, float *y, const int64_t phase[3]) {
   const ert_conv_geometry *g = &s->g;
   const int64_t depth = phase[0] + g->stride[0] * t->m[0] - g->pad[0], positions = t->n[1] * t->n[2];
   const int64_t filters = ert_min64(t->blocks * 16, g->filters - t->block * 16);
@@ -226,13 +230,13 @@ static void scatter_phase(const transpose_state *s, const transpose_task *t, con
     for (int64_t k = 0; k < filters; k++) {
       const int64_t channel = t->group * g->filters + t->block * 16 + k;
       const float *from = t->tile + (k / 16 * positions + r * t->n[2]) * 16 + k % 16;
-      float *to = y->data + channel * y->positions + (depth * g->in[1] + h) * g->in[2];
+      float *to = y + channel * s->y.channel + ert_position(&s->y, t->image, depth, h, 0);
       for (int64_t m = left; m < right; m++) to[base + m * g->stride[2]] = from[m * 16];
     }
   }
 }
 
-static void run_phase(const ert_step *step, const transpose_task *t, const ert_image *y, const int64_t phase[3]) {
+static void run_phase(const ert_step *step, const transpose_task *t, const int64_t phase[3]) {
   const transpose_state *s = step->state;
   int64_t w_block;
   const size_t n_spans = pack_phase(s, t, step->in[1]->data, phase, &w_block);
@@ -258,7 +262,7 @@ static void run_phase(const ert_step *step, const transpose_task *t, const ert_i
   s->simd->dense(&d);
   const ert_activation *a = &s->finish.activation;
   if (s->finish.function) s->simd->unary(a->kind, a->alpha, a->beta, t->tile, t->tile, (size_t)(t->blocks * d.y_block));
-  scatter_phase(s, t, y, phase);
+  scatter_phase(s, t, step->out[0]->data, phase);
 }
 
 static transpose_task task_at(const transpose_state *s, int64_t task, void *scratch) {
@@ -290,23 +294,21 @@ static void transpose_run(const ert_step *step, int64_t begin, int64_t end, void
   const ert_tensor *bias = step->n_in > 2 ? step->in[2] : NULL;
   for (int64_t i = begin; i < end; i++) {
     const transpose_task t = task_at(s, i, scratch);
-    const ert_image x = ert_image_of(step->in[0], t.image, g->groups * g->channels, ert_volume(g->out));
-    const ert_image y = ert_image_of(step->out[0], t.image, g->groups * g->filters, ert_volume(g->in));
     const int64_t filter = t.block * 16, filters = ert_min64(t.blocks * 16, g->filters - filter);
     memset(t.bias, 0, RUN_BLOCKS * 16 * sizeof(float));
     if (bias)
       memcpy(t.bias, (const float *)bias->data + t.group * g->filters + filter, (size_t)filters * sizeof(float));
-    if (g->channels > 0) gather_inputs(s, &t, &x);
+    if (g->channels > 0) gather_inputs(s, &t, step->in[0]->data);
     for (int64_t o0 = 0; o0 < s->phases[0]; o0++)
       for (int64_t o1 = 0; o1 < s->phases[1]; o1++)
         for (int64_t o2 = 0; o2 < s->phases[2]; o2++) {
           const int64_t q[3] = {g->pad[0] + o0, g->pad[1] + o1, g->pad[2] + o2};
           const int64_t phase[3] = {q[0] % g->stride[0], q[1] % g->stride[1], q[2] % g->stride[2]};
-          run_phase(step, &t, &y, phase);
+          run_phase(step, &t, phase);
         }
   }
 }
 
 extern const ert_kernel ert_kernel_conv_transpose;
 const ert_kernel ert_kernel_conv_transpose = {
-    .name = "conv_transpose", .prepare = transpose_prepare, .run = transpose_run};
+    .name = "conv_transpose", .prepare = transpose_prepare, .run = transpose_run, .views = true};

@@ -26,6 +26,17 @@ static inline int64_t ert_stride(const ert_tensor *t, int i) {
   return stride;
 }
 
+/* Elements of WEIGHT16 [group,K,C,kernel...], whose kernel is whole: between groups and between blocks of 16 of K. */
+typedef struct ert_weight_strides {
+  int64_t group, block;
+} ert_weight_strides;
+
+static inline ert_weight_strides ert_weight_strides_of(const ert_tensor *w) {
+  int64_t block = 16;
+  for (int d = 2; d < w->rank; ++d) block *= w->whole[d];
+  return (ert_weight_strides){(w->whole[1] + 15) / 16 * block, block};
+}
+
 /* Where an index that may count from the end points, forced into [0, n); n > 0. */
 static inline int64_t ert_wrap_index(int64_t index, int64_t n) {
   return ert_clamp64(index < 0 ? index + n : index, 0, n - 1);

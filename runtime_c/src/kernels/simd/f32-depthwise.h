@@ -87,7 +87,7 @@ static void depthwise_run(const ert_depthwise *d) {
     int64_t top, bottom, left, right;
     ert_taps_inside(h, d->dilation_h, d->kernel_h, d->height, &top, &bottom);
     const float *line = d->x + (h + top * d->dilation_h - d->x_first) * d->x_row, *w = d->w + top * d->kernel_w * 16;
-    const ptrdiff_t y_at = r * d->out_width * 16;
+    const ptrdiff_t y_at = r * d->y_row;
     for (int64_t tile = 0, column = inner; tile < tiles; tile++) {
       const int64_t count = (outer - column) / (tiles - tile);
       depthwise_tiles[count](d, line + (column * d->stride_w - d->pad_w) * 16, w, bottom - top, d->kernel_w,

@@ -21,7 +21,7 @@ static void depthwise_run(const ert_depthwise *d) {
   for (int64_t row = 0; row < d->rows; row++)
     for (int64_t column = 0; column < d->out_width; column++)
       for (int lane = 0; lane < 16; lane++) {
-        const int64_t at = (row * d->out_width + column) * 16 + lane;
+        const int64_t at = row * d->y_row + column * 16 + lane;
         float y = depthwise_sum(d, d->first + row, column, lane, d->bias ? d->bias[lane] : 0.0f);
         if (d->residual) y += d->residual[at];
         if (y < d->lo) y = d->lo;

@@ -41,7 +41,8 @@ typedef struct ert_depthwise {
   ptrdiff_t x_plane, x_row; /* between depth taps, between input rows */
   const float *w;           /* [planes][kernel_h][kernel_w][16] */
   const float *bias;        /* [16], or NULL */
-  float *y;                 /* [rows][out_width][16] */
+  float *y;                 /* 16 lanes a column */
+  ptrdiff_t y_row;          /* between output rows */
   const float *residual;    /* as y; may be y itself; or NULL */
   int64_t planes, kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w;
   int64_t height, width, out_width, first, rows; /* rows first .. first + rows - 1 of the output */
