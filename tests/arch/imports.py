@@ -37,9 +37,9 @@ PYTHON_RULES = (
     PythonRule("packer/importers/", ("numpy", "packer", "targets.base", "edgert!", "edgert.errors", "onnx", "google")),
     PythonRule("packer/bundle/", ("numpy", "packer", "targets.base", "edgert!", "edgert.errors", "flatbuffers")),
     PythonRule("packer/ir/", ("numpy", "packer.ir", "edgert.errors")),
-    PythonRule("packer/", ("numpy", "packer", "targets.base", "edgert!", "edgert.errors")),
-    PythonRule("targets/base.py", ("numpy", "packer.ir")),
-    PythonRule("targets/", ("numpy", "packer.ir", "targets.base")),  # and its own family, see below
+    PythonRule("packer/", ("numpy", "packer", "targets.base", "targets.machine", "edgert!", "edgert.errors")),
+    PythonRule("targets/base.py", ("numpy", "packer.ir", "targets.machine")),
+    PythonRule("targets/", ("numpy", "packer.ir", "targets.base", "targets.machine")),  # and its own family, see below
 )
 
 # Folders of runtime_c/src -> folders whose headers its files may include; the public headers are open to all.

@@ -1,0 +1,55 @@
+"""The dense inner loop (runtime_c/src/kernels/simd/f32-dense.h): tiles of pixels by blocks of 16 output channels."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from targets.cpu.cost.at import At
+
+__all__ = ["dense_seconds"]
+
+# (blocks, most pixels) of the tiles, by the floats of a vector: the tables of the inner loop.
+_WIDTHS = {
+    16: ((8, 1), (4, 6), (3, 9), (2, 14), (1, 14)),
+    8: ((4, 1), (2, 2), (1, 6)),
+    4: ((2, 2), (1, 5)),
+}
+_TILE = 12.0  # cycles to start and end a tile
+_SPAN = 3.0  # cycles to go on to the next span of inputs
+_BROADCAST = 0.5  # cycles to load an input for all lanes
+
+
+@lru_cache(maxsize=65536)
+def _groups(lanes: int, pixels: int, blocks: int) -> tuple[tuple[int, int, int], ...]:
+    """How a row of `pixels` by `blocks` is cut: (blocks of a tile, how often, tiles of the row)."""
+    widths, found = _WIDTHS[lanes], []
+    fewest = -(-pixels // widths[-1][1])
+    while blocks > 0:
+        for width, most in widths[:-1]:
+            alone = width > 2 and width + 1 == blocks
+            if width <= blocks and not alone and -(-pixels // most) <= fewest:
+                break
+        else:
+            width, most = widths[-1]
+        times = max(1, (blocks - 2 * width) // width)
+        found.append((width, times, -(-pixels // most)))
+        blocks -= times * width
+    return tuple(found)
+
+
+def dense_seconds(at: At, rows: int, pixels: int, blocks: int, taps: int, spans: int, distance: float) -> float:
+    """`rows` rows of `pixels` by `blocks` blocks of 16 outputs, each a sum over `taps` inputs that lie in `spans` runs.
+
+    The weights were last touched `distance` bytes ago. They are fetched ahead while the tiles before them are computed.
+    """
+    vectors, cycles, load = 16 // at.lanes, 0.0, 1.0 / at.load
+    broadcast = _BROADCAST if at.lanes > 4 else load / 4
+    for width, times, tiles in _groups(at.lanes, pixels, blocks):
+        count = pixels / tiles * width * vectors
+        weights = width * taps * 64.0
+        again = width * 64.0 * at.byte(2.0 * weights) / at.cycle  # from the cache that a tile's weights fit
+        tap = max(count / at.fma, width * vectors * load + pixels / tiles * broadcast, at.latency, again)
+        cycles += times * rows * tiles * (taps * tap + spans * _SPAN + _TILE + count / at.store)
+    busy = cycles * at.cycle / at.efficiency.dense
+    fetch = blocks * taps * 64.0 * at.byte(distance)
+    return max(busy, fetch)
