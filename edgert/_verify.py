@@ -9,19 +9,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from edgert._races import ALL_CORES, Races
 from edgert.dtypes import DTYPES
 from edgert.errors import MalformedError
-from edgert.layouts import LAYOUT_NAMES, PLANAR, least_rank, stored_shape
+from edgert.layouts import DEPTH16, LANES, LAYOUT_NAMES, PLANAR, WEIGHT16, blocked_axis, least_rank, stored_shape
 
 if TYPE_CHECKING:
     from edgert.reader import Bundle, GoldenTensor, Program, Tensor
 
-__all__ = ["bundle", "tensor_type"]
+__all__ = ["bundle", "tensor_type", "view"]
 
+HEADER_BYTES = 128
 PAGE = 4096
 ALIGN = 64
 MAX_RANK = 8
 MAX_BYTES = 1 << 48
+PAIRS_PER_BYTE = 16  # of operands that are compared, for each byte of the metadata
 
 
 def tensor_type(dtype: int, layout: int, place: int, shape: tuple[int, ...], where: str) -> None:
@@ -37,6 +40,33 @@ def tensor_type(dtype: int, layout: int, place: int, shape: tuple[int, ...], whe
     _expect(size <= MAX_BYTES, f"{where}.shape", "a size of at most 2^48 bytes", size)
 
 
+def view(tensor: Tensor, tensors: Sequence[Tensor], where: str) -> None:
+    """A tensor with a root is a box of it, in whole blocks of a blocked layout."""
+    if tensor.root == -1:
+        _expect(tensor.begin == (), f"{where}.begin", "none without a root", tensor.begin)
+        return
+    _expect(0 <= tensor.root < len(tensors), f"{where}.root", f"-1 or a tensor below {len(tensors)}", tensor.root)
+    root = tensors[tensor.root]
+    _expect(root.root == -1, f"{where}.root", "a tensor that is no view", tensor.root)
+    for name in ("dtype", "layout", "place", "index", "offset"):
+        of_root, own = getattr(root, name), getattr(tensor, name)
+        _expect(own == of_root, f"{where}.{name}", f"{of_root} as of its root", own)
+    rank = len(root.shape)
+    _expect(len(tensor.shape) == rank, f"{where}.shape", f"{rank} dimensions as of its root", tensor.shape)
+    _expect(len(tensor.begin) == rank, f"{where}.begin", f"{rank} entries", tensor.begin)
+    _expect(tensor.extent_axis == -1, f"{where}.extent_axis", "-1, as it is a view", tensor.extent_axis)
+    layout = LAYOUT_NAMES.index(tensor.layout)
+    blocked = () if layout == PLANAR else (1, 2) if layout == WEIGHT16 else (blocked_axis(layout, rank),)
+    for axis, (first, count, limit) in enumerate(zip(tensor.begin, tensor.shape, root.shape, strict=True)):
+        end, got = first + count, f"{first} to {first + count}"
+        _expect(first >= 0 and end <= limit, f"{where}.begin[{axis}]", f"a box within {limit}", got)
+        if axis in blocked:
+            aligned = first % LANES == 0 and (end % LANES == 0 or end == limit)
+            _expect(aligned, f"{where}.begin[{axis}]", f"whole blocks of {LANES} of {limit}", got)
+        elif layout in (WEIGHT16, DEPTH16) and axis > 0:
+            _expect(count == limit, f"{where}.begin[{axis}]", f"all of the kernel's {limit}", got)
+
+
 def bundle(found: Bundle, metadata_end: int) -> None:
     """Every rule about a decoded bundle; raises MalformedError for the first that is broken."""
     _segments(found, metadata_end)
@@ -49,8 +79,11 @@ def bundle(found: Bundle, metadata_end: int) -> None:
         for side, samples in (("inputs", golden.inputs), ("outputs", golden.outputs)):
             for position, sample in enumerate(samples):
                 _sample(found, sample, f"{where}.{side}[{position}]")
+    pairs = PAIRS_PER_BYTE * (metadata_end - HEADER_BYTES)
     for index, program in enumerate(found.programs):
         _program(found, program, f"programs[{index}]")
+        _schedule(program, f"programs[{index}]")
+        pairs = _races(program, pairs, f"programs[{index}]")
 
 
 def _segments(found: Bundle, end: int) -> None:
@@ -78,6 +111,7 @@ def _program(found: Bundle, program: Program, where: str) -> None:
             tensor = program.tensors[tensor_id]
             _expect(tensor.place == place, inside, f"a tensor placed as {place}", tensor.place)
             _expect(tensor.index == position, inside, f"a tensor of index {position}", tensor.index)
+            _expect(tensor.root == -1, inside, "a tensor that is no view", tensor_id)
     for index, step in enumerate(program.steps):
         inside = f"{where}.steps[{index}]"
         _expect(
@@ -96,7 +130,37 @@ def _program(found: Bundle, program: Program, where: str) -> None:
         _expect(position in written, f"{where}.outputs[{position}]", "a step that writes it", "none")
 
 
+def _schedule(program: Program, where: str) -> None:
+    """Cores and phases."""
+    cores, speeds = program.cores, program.speeds
+    _expect(1 <= cores <= ALL_CORES, f"{where}.cores", "1 to 255", cores)
+    _expect(len(speeds) in (0, cores), f"{where}.speeds", f"none, or those of {cores} cores", len(speeds))
+    relative = all(0 < speed <= 1 for speed in speeds) and max(speeds, default=1) == 1
+    _expect(relative, f"{where}.speeds", "numbers above 0, relative to the fastest core's 1", speeds)
+    previous = 0
+    for index, step in enumerate(program.steps):
+        inside = f"{where}.steps[{index}]"
+        _expect(step.core < cores or step.core == ALL_CORES, f"{inside}.core", f"below {cores}, or 255", step.core)
+        allowed = (previous, previous + 1) if index else (0,)
+        _expect(step.phase in allowed, f"{inside}.phase", " or ".join(map(str, allowed)), step.phase)
+        previous = step.phase
+
+
+def _races(program: Program, pairs: int, where: str) -> int:
+    """No core touches what another one writes in the same phase; how many of `pairs`, to be compared, are left."""
+    races = Races(program, pairs)
+    for first, second in races.find():
+        inside = f"{where}.steps[{second.step}]: '{program.tensors[second.tensor].name}' on core {second.core}"
+        got = f"'{program.tensors[first.tensor].name}' of step {first.step} on core {first.core}"
+        _expect(False, inside, "memory that no other core writes, or touches if written, in its phase", got)
+    _expect(races.pairs <= pairs, where, f"at most {pairs} pairs of operands in the same memory", races.pairs)
+    return pairs - races.pairs
+
+
 def _place(found: Bundle, program: Program, tensor: Tensor, where: str) -> None:
+    """Where a tensor lies, and what of it has meaning; a view is its root's."""
+    if tensor.root >= 0:
+        return
     if tensor.place in ("arena", "segment"):
         _expect(tensor.offset % ALIGN == 0, f"{where}.offset", "a multiple of 64", tensor.offset)
         room = program.arena_bytes
@@ -122,7 +186,8 @@ def _place(found: Bundle, program: Program, tensor: Tensor, where: str) -> None:
         _expect(count < len(program.tensors), f"{where}.extent_count", f"a tensor below {len(program.tensors)}", count)
         counter = program.tensors[count]
         one = counter.dtype == np.int64 and math.prod(counter.shape) == 1 and counter.layout == LAYOUT_NAMES[PLANAR]
-        _expect(one, f"{where}.extent_count", "one planar int64", f"{counter.layout} {counter.dtype}{counter.shape}")
+        got = f"{counter.layout} {counter.dtype}{counter.shape}"
+        _expect(one and counter.root == -1, f"{where}.extent_count", "one planar int64, no view", got)
 
 
 def _bound(program: Program, tensor: Tensor, where: str) -> None:

@@ -8,7 +8,19 @@ import numpy as np
 
 from edgert.dtypes import Array
 
-__all__ = ["BLOCK16", "DEPTH16", "LAYOUT_NAMES", "PLANAR", "WEIGHT16", "stored_elements", "stored_shape", "unpack"]
+__all__ = [
+    "BLOCK16",
+    "DEPTH16",
+    "LANES",
+    "LAYOUT_NAMES",
+    "PLANAR",
+    "WEIGHT16",
+    "blocked_axis",
+    "cut",
+    "stored_elements",
+    "stored_shape",
+    "unpack",
+]
 
 PLANAR, BLOCK16, WEIGHT16, DEPTH16 = range(4)
 LAYOUT_NAMES = ("planar", "block16", "weight16", "depth16")
@@ -37,6 +49,22 @@ def stored_shape(shape: tuple[int, ...], layout: int) -> tuple[int, ...]:
 def stored_elements(shape: tuple[int, ...], layout: int) -> int:
     """Elements that a tensor of logical `shape` occupies, lanes of padding included."""
     return math.prod(stored_shape(shape, layout))
+
+
+def cut(stored: Array, whole: tuple[int, ...], begin: tuple[int, ...], shape: tuple[int, ...], layout: int) -> Array:
+    """The flat elements, in the same layout, of a view of the flat elements `stored` of a tensor of shape `whole`."""
+    ends = [first + count for first, count in zip(begin, shape, strict=True)]
+    extents, ranges = list(whole), list(zip(begin, ends, strict=True))
+    if layout == WEIGHT16:
+        slab = math.prod(whole[3:]) * LANES
+        extents = [*whole[:2], whole[2] * slab]
+        ranges = [*ranges[:2], (begin[2] * slab, ends[2] * slab)]
+    if layout != PLANAR:
+        axis = blocked_axis(layout, len(whole))
+        extents[axis] = -(-whole[axis] // LANES)
+        ranges[axis] = (begin[axis] // LANES, -(-ends[axis] // LANES))
+        extents += [LANES] if layout != WEIGHT16 else []
+    return stored.reshape(extents)[tuple(slice(first, end) for first, end in ranges)].reshape(-1)
 
 
 def unpack(stored: Array, shape: tuple[int, ...], layout: int) -> Array:

@@ -14,7 +14,7 @@ import math
 import mmap
 import os
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,12 +32,12 @@ from edgert.errors import (
     VersionError,
     naming,
 )
-from edgert.layouts import LAYOUT_NAMES, stored_elements, unpack
+from edgert.layouts import LAYOUT_NAMES, cut, stored_elements, unpack
 
 __all__ = ["Attribute", "Bundle", "Golden", "GoldenTensor", "Program", "Segment", "Step", "Tensor", "read"]
 
 MAGIC = b"\x89EDGERT\n"
-MAJOR, MINOR = 1, 0
+MAJOR, MINOR = 1, 1
 HEADER_BYTES = 128
 CHUNK = 1 << 20
 PLACES = ("arena", "segment", "input", "output")
@@ -58,7 +58,9 @@ class Tensor:
     """A tensor of a program; `shape` is logical whatever the layout, `bytes` what it occupies stored.
 
     `place` is "arena", "segment", "input" or "output"; `index` and `offset` say where in it. Where `extent_axis` is not
-    -1, only the first n entries of that axis have meaning, n being the value of the tensor `extent_count`.
+    -1, only the first n entries of that axis have meaning, n being the value of the tensor `extent_count`. Where `root`
+    is not -1, this is a view: the box of that tensor, of shape `whole`, that starts at `begin`, with its `index` and
+    `offset`.
     """
 
     name: str
@@ -71,6 +73,14 @@ class Tensor:
     bytes: int
     extent_axis: int
     extent_count: int
+    root: int
+    begin: tuple[int, ...]
+    whole: tuple[int, ...]
+
+    @property
+    def root_bytes(self) -> int:
+        """What the root occupies, or the tensor itself if it is no view."""
+        return stored_elements(self.whole, LAYOUT_NAMES.index(self.layout)) * self.dtype.itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +95,26 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One kernel call over tensor ids (-1: absent), and the names of the ONNX nodes that it stands for."""
+    """One kernel call over tensor ids (-1: absent), and the names of the ONNX nodes that it stands for.
+
+    `core` runs it (255: every one a share), after all steps of lower phases.
+    """
 
     kernel: str
     nodes: tuple[str, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     attributes: tuple[Attribute, ...]
+    core: int
+    phase: int
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The network compiled for one target. `arena_floor` is the lower bound of `arena_bytes`."""
+    """The network compiled for one target and number of cores. `arena_floor` is the lower bound of `arena_bytes`.
+
+    `speeds` of the cores are relative to the fastest; none: all alike.
+    """
 
     target: str
     arch: str
@@ -106,6 +124,8 @@ class Program:
     steps: tuple[Step, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    cores: int
+    speeds: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +165,13 @@ class Bundle:
         return np.frombuffer(self.data, np.uint8, found.length, found.offset)
 
     def stored(self, tensor: Tensor) -> Array:
-        """The elements of a constant as they lie in its segment, flat and read-only, without copying."""
+        """The elements of a constant as they lie in its segment, flat and read-only, without copying but for views."""
         if tensor.place != "segment":
             raise InvalidArgumentError(f"tensor '{tensor.name}': expected a constant, got one of the {tensor.place}")
-        return self.segment(tensor.index)[tensor.offset : tensor.offset + tensor.bytes].view(tensor.dtype)
+        root = self.segment(tensor.index)[tensor.offset : tensor.offset + tensor.root_bytes].view(tensor.dtype)
+        if tensor.root < 0:
+            return root
+        return cut(root, tensor.whole, tensor.begin, tensor.shape, LAYOUT_NAMES.index(tensor.layout))
 
     def constant(self, tensor: Tensor) -> Array:
         """The logical row-major value of a constant."""
@@ -261,15 +284,18 @@ def _verify_contents(bundle: Bundle, end: int) -> None:
 
 
 def _program(raw: dict[str, Any], where: str) -> Program:
+    tensors = tuple(_tensor(t, f"{where}.tensors[{k}]") for k, t in enumerate(raw["tensors"]))
     return Program(
         raw["target"],
         raw["arch"],
         raw["arena_bytes"],
         raw["arena_floor"],
-        tuple(_tensor(t, f"{where}.tensors[{k}]") for k, t in enumerate(raw["tensors"])),
+        tuple(_with_root(t, tensors, f"{where}.tensors[{k}]") for k, t in enumerate(tensors)),
         tuple(_step(s) for s in raw["steps"]),
         tuple(raw["inputs"].tolist()),
         tuple(raw["outputs"].tolist()),
+        raw["cores"],
+        tuple(raw["speeds"].tolist()),
     )
 
 
@@ -288,7 +314,16 @@ def _tensor(raw: dict[str, Any], where: str) -> Tensor:
         stored_elements(shape, raw["layout"]) * dtype.itemsize,
         raw["extent_axis"],
         raw["extent_count"],
+        raw["root"],
+        tuple(raw["begin"].tolist()),
+        shape,
     )
+
+
+def _with_root(tensor: Tensor, tensors: tuple[Tensor, ...], where: str) -> Tensor:
+    """The tensor, with its root's shape if it is a view."""
+    _verify.view(tensor, tensors, where)
+    return tensor if tensor.root < 0 else replace(tensor, whole=tensors[tensor.root].shape)
 
 
 def _step(raw: dict[str, Any]) -> Step:
@@ -297,7 +332,13 @@ def _step(raw: dict[str, Any]) -> Step:
         for a in raw["attributes"]
     )
     return Step(
-        raw["kernel"], tuple(raw["nodes"]), tuple(raw["inputs"].tolist()), tuple(raw["outputs"].tolist()), attributes
+        raw["kernel"],
+        tuple(raw["nodes"]),
+        tuple(raw["inputs"].tolist()),
+        tuple(raw["outputs"].tolist()),
+        attributes,
+        raw["core"],
+        raw["phase"],
     )
 
 

@@ -54,7 +54,7 @@ def summarize(bundle: Bundle, program: Program) -> ProgramSummary:
     """The layers of a program of the bundle, with its weights counted."""
     layers = tuple(_layer(bundle, program, number, step) for number, step in enumerate(program.steps))
     weights = sum(layer.weights for layer in layers)
-    stored = {(t.index, t.offset, t.bytes) for t in program.tensors if t.place == "segment"}
+    stored = {(t.index, t.offset, t.bytes) for t in program.tensors if t.place == "segment" and t.root < 0}
     return ProgramSummary(
         program.target,
         program.arch,

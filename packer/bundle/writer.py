@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from packer.bundle.encode import encode
-from packer.bundle.model import Bundle, Golden, Place, Program, Step, Tensor
+from packer.bundle.model import Bundle, Golden, Place, Program, Step
 
 __all__ = ["write_bundle"]
 

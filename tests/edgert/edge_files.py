@@ -12,7 +12,16 @@ import numpy as np
 
 from packer.bundle.encode import encode
 
-__all__ = ["HEADER", "PAGE", "assemble", "changed", "description", "metadata_length", "sign"]
+__all__ = [
+    "HEADER",
+    "PAGE",
+    "assemble",
+    "changed",
+    "description",
+    "metadata_length",
+    "sign",
+    "split_description",
+]
 
 HEADER = 128
 PAGE = 4096
@@ -77,9 +86,81 @@ def description() -> Description:
     }
 
 
-def changed(change: Callable[[Description], object]) -> Description:
-    """The description with something changed."""
-    found = copy.deepcopy(description())
+def split_description() -> Description:
+    """A network for two cores, the second half as fast: a [1,32,3,4] = relu(x w), y = its halves' sum, then product.
+
+    Each core works on one of two views of most tensors, over channels; all share one step. Meant to run.
+    """
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((1, 32, 3, 4)).astype(np.float32)
+    w = rng.standard_normal((1, 32, 1, 1)).astype(np.float32)
+    relu = np.maximum(x * w, np.float32(0))
+    y = np.concatenate([relu[:, :16] + relu[:, 16:], relu[:, 16:] * relu[:, :16]], 1)
+    shape = [1, 32, 3, 4]
+    roots: list[Description] = [
+        {"name": "x", "dtype": 1, "shape": shape, "place": 2},
+        {"name": "y", "dtype": 1, "shape": shape, "place": 3},
+        {"name": "w", "dtype": 1, "shape": [1, 32, 1, 1], "place": 1, "offset": 0},
+        {"name": "a", "dtype": 1, "shape": shape, "place": 0, "offset": 0},
+        {"name": "b", "dtype": 1, "layout": 1, "shape": shape, "place": 0, "offset": x.nbytes},
+        {"name": "c", "dtype": 1, "layout": 1, "shape": shape, "place": 0, "offset": 0},
+    ]
+    views: list[Description] = []
+    for number, root in enumerate(roots):
+        for first in (0, 16):
+            box = {"root": number, "begin": [0, first, 0, 0], "shape": [1, 16, *root["shape"][2:]]}
+            views.append(root | box | {"name": f"{root['name']} from {first}"})
+
+    def step(kernel: str, inputs: list[int], outputs: list[int], core: int, phase: int, kind: str = "") -> Description:
+        found = {"kernel": kernel, "nodes": [f"{kernel}{phase}"], "inputs": inputs, "outputs": outputs, "core": core}
+        numbers = [{"name": name, "floats": [0.0]} for name in ("alpha", "beta")] if kernel == "unary" else []
+        return found | {"phase": phase, "attributes": [*numbers, {"name": "kind", "text": kind}] if kind else []}
+
+    steps = [
+        step("binary", [6, 10], [12], 0, 0, "mul"),
+        step("unary", [12], [12], 0, 0, "relu"),
+        step("binary", [7, 11], [13], 1, 0, "mul"),
+        step("unary", [13], [13], 1, 0, "relu"),
+        step("reorder", [3], [4], 255, 1),
+        step("binary", [14, 15], [16], 0, 2, "add"),
+        step("binary", [15, 14], [17], 1, 2, "mul"),
+        step("reorder", [16], [8], 0, 3),
+        step("reorder", [17], [9], 1, 3),
+    ]
+    programs = [
+        {
+            "target": target,
+            "arch": arch,
+            "arena_bytes": 2 * x.nbytes,
+            "arena_floor": 2 * x.nbytes,
+            "tensors": roots + views,
+            "steps": steps,
+            "inputs": [0],
+            "outputs": [1],
+            "cores": 2,
+            "speeds": [1.0, 0.5],
+        }
+        for target, arch in (("cpu", "x86_64"), ("cpu-aarch64", "aarch64"))
+    ]
+    golden = {
+        "inputs": [{"name": "x", "segment": 1, "offset": 0, "length": x.nbytes}],
+        "outputs": [{"name": "y", "segment": 1, "offset": x.nbytes, "length": y.nbytes}],
+        "atol": 0.0,
+        "rtol": 0.0,
+    }
+    return {
+        "producer": "a test",
+        "model": "split",
+        "programs": programs,
+        "goldens": [golden],
+        "segments": [{"name": "weights"}, {"name": "golden"}],
+        "contents": [w.tobytes(), x.tobytes() + y.tobytes()],
+    }
+
+
+def changed(change: Callable[[Description], object], describe: Callable[[], Description] = description) -> Description:
+    """A description with something changed."""
+    found = copy.deepcopy(describe())
     change(found)
     return found
 
@@ -104,7 +185,7 @@ def assemble(described: Description) -> bytes:
         end = start + len(data)
     metadata = encode("Bundle", root)
     body[HEADER : HEADER + len(metadata)] = metadata
-    struct.pack_into("<8sHHIQQQ", body, 0, b"\x89EDGERT\n", 1, 0, 0, len(body), HEADER, len(metadata))
+    struct.pack_into("<8sHHIQQQ", body, 0, b"\x89EDGERT\n", 1, 1, 0, len(body), HEADER, len(metadata))
     return sign(body)
 
 
