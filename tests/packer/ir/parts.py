@@ -10,7 +10,7 @@ from packer.ir.ops import Dependence, Op, Part
 from packer.ir.types import Box, TensorType, extents_of
 from tests.packer.ir.oracle import type_of
 
-__all__ = ["Arrays", "apply", "check_part", "cut", "grid", "random_box"]
+__all__ = ["Arrays", "apply", "check_part", "cut", "grid", "needed", "random_box"]
 
 Arrays = Sequence[np.ndarray | None]
 
@@ -61,9 +61,27 @@ def check_part(op: Op, inputs: Arrays, box: Box, exact: bool = True) -> Part:
     for kind, rtol in ((np.float32, 1e-5), (np.float64, 1e-13)):
         given = [x.astype(kind) if x is not None and x.dtype.kind == "f" else x for x in inputs]
         want, got = cut(op.reference(*given)[0], box), apply(part, given)
-        assert want is not None and want.dtype == got.dtype
+        assert want is not None
+        assert want.dtype == got.dtype
         if exact:
             np.testing.assert_array_equal(got, want, f"{op}\n{part}")
         else:
             np.testing.assert_allclose(got, want, rtol, rtol, err_msg=f"{op}\n{part}")
     return part
+
+
+def needed(rng: np.random.Generator, op: Op, inputs: Arrays, index: int, box: Box) -> list[list[int]]:
+    """For each dimension of an input, the positions at which a change of its values changes `box` of the output."""
+    x, found = inputs[index], []
+    assert x is not None
+    before = cut(op.reference(*inputs)[0], box)
+    for axis, extent in enumerate(x.shape):
+        found.append([])
+        for position in range(extent):
+            changed = x.copy()
+            key = (slice(None),) * axis + (position,)
+            changed[key] = (changed[key] + rng.integers(9, 99, changed[key].shape)).astype(x.dtype)
+            after = cut(op.reference(*inputs[:index], changed, *inputs[index + 1 :])[0], box)
+            if not np.array_equal(before, after):  # type: ignore[arg-type]
+                found[-1].append(position)
+    return found

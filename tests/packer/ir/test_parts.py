@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-import packer.ir.ops as ops
-from packer.ir import DType
+from packer.importers import import_onnx
+from packer.ir import DType, ops
 from packer.ir.ops import Activation, Dependence, Op, ShapeError
-from packer.ir.types import Box, whole
+from packer.ir.types import whole
+from packer.passes import optimize
+from tests.e2e.random_networks import random_network
 from tests.packer.ir.oracle import type_of
-from tests.packer.ir.parts import Arrays, apply, check_part, cut, grid, random_box
+from tests.packer.ir.parts import Arrays, apply, check_part, cut, grid, needed, random_box
 
 Case = tuple[Op, Arrays]
 Rng = np.random.Generator
@@ -118,7 +122,8 @@ def quantize(rng: Rng) -> Case:
 
 def dequantize(rng: Rng) -> Case:
     op, (x, scale, zero) = quantize(rng)
-    assert x is not None and zero is not None and isinstance(op, ops.QuantizeLinear)
+    assert x is not None
+    assert isinstance(op, ops.QuantizeLinear)
     return ops.DequantizeLinear(op.axis), [(4 * x).astype(np.int8), scale, zero][: 2 + chance(rng)]
 
 
@@ -243,3 +248,143 @@ def test_a_part_gives_the_box_of_the_whole(case: Callable[[Rng], Case]) -> None:
             pieces = [cut(x, box) for x, box in zip(inputs, part.reads, strict=True)]
             inner = [type_of(x) for x in pieces]
             check_part(part.op, pieces, random_box(rng, part.op, inner), case.__name__ not in ROUNDS)
+
+
+EXACT = (conv, conv_transpose, pool, lrn, matmul, concat, transpose, slice_, expand, pad)
+
+
+@pytest.mark.parametrize("case", EXACT, ids=lambda case: case.__name__.strip("_"))
+def test_a_part_reads_what_it_needs_and_no_more(case: Callable[[Rng], Case]) -> None:
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        op, inputs = case(rng)
+        op = replace(op, activation=None) if hasattr(op, "activation") else op
+        types = [type_of(x) for x in inputs]
+        box = random_box(rng, op, types)
+        for i, read in enumerate(op.part(box, types).reads):
+            changes = [[]] if inputs[i] is None else needed(rng, op, inputs, i, box)
+            if not all(changes):
+                continue  # an absent input, or padding alone
+            assert read is not None, (op, i)
+            bounds = [(positions[0], positions[-1] + 1) for positions in changes]
+            for (low, high), (begin, end) in zip(bounds, read, strict=True):
+                assert begin <= low < high <= end, (op, i)
+                if FULL in op.dependence(types) or (i == 1 and case in (conv, conv_transpose)):
+                    continue  # taps of the weights that meet only padding are read all the same
+                gap = case is conv_transpose and begin + 1 == low  # pads cannot be negative
+                assert (begin, end) == (low - gap, high), (op, i)
+
+
+def test_a_part_leaves_out_the_inputs_of_a_concat_that_it_does_not_meet() -> None:
+    part = ops.Concat(0).part(((2, 5),), [type_of(grid(np.random.default_rng(0), n)) for n in (2, 1, 0, 4, 3)])
+    assert part.reads == (None, ((0, 1),), None, ((0, 2),), None)
+
+
+def test_partial_sums_add_up() -> None:
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        op, inputs = (conv, matmul)[seed % 2](rng)
+        types = [type_of(x) for x in inputs]
+        terms = op.terms(types)
+        if isinstance(op, ops.Conv) and op.group > 1:
+            assert terms == 0
+            continue
+        cuts = sorted({0, terms, *rng.integers(0, terms + 1, 2).tolist()})
+        parts = [op.partial(begin, end, types) for begin, end in itertools.pairwise(cuts)]
+        assert all(part.writes == whole(op.infer(types)[0]) for part in parts)
+        y = np.sum([apply(part, inputs) for part in parts], 0)
+        if isinstance(op, ops.Conv) and len(inputs) > 3 and inputs[3] is not None:
+            y = y + inputs[3]
+        assert isinstance(op, ops.Conv | ops.MatMul)
+        if op.activation is not None:
+            (y,) = ops.Unary(op.activation.kind, op.activation.alpha).reference(y)
+        np.testing.assert_array_equal(y, op.reference(*inputs)[0], str(op))
+
+
+def test_channels_of_groups_are_cut_between_groups() -> None:
+    rng = np.random.default_rng(0)
+    op, types = ops.Conv((1,), (0, 0), (1,), 4), [type_of(grid(rng, 1, 8, 5)), type_of(grid(rng, 12, 2, 1))]
+    assert op.grain(types) == (1, 3, 1)
+    assert op.part(((0, 1), (3, 9), (0, 5)), types).op == replace(op, group=2)
+    with pytest.raises(ShapeError, match="expected output channels cut between groups of 3, got 3 to 8"):
+        op.part(((0, 1), (3, 8), (0, 5)), types)
+    depthwise = ops.Conv((1,), (0, 0), (1,), 8)
+    assert depthwise.grain([types[0], type_of(grid(rng, 8, 1, 1))]) == (1, 1, 1)
+
+
+def test_classes() -> None:
+    """The classes of the operators that networks are made of."""
+    x = type_of(np.zeros((1, 8, 9, 9), np.float32))
+    w1, w3 = (type_of(np.zeros((8, 8, k, k), np.float32)) for k in (1, 3))
+    ones, none = (1, 1), (0,) * 4
+    assert ops.Conv(ones, none, ones).dependence([x, w1]) == (POINTWISE,) * 4
+    assert ops.Conv((2, 2), none, ones).dependence([x, w1]) == (POINTWISE, POINTWISE, REGION, REGION)
+    assert ops.Conv(ones, (1, 0, 1, 0), ones).dependence([x, w3]) == (POINTWISE, POINTWISE, REGION, REGION)
+    assert ops.Conv(ones, (3, 0, 0, 0), ones).dependence([x, w3]) == (POINTWISE, POINTWISE, FULL, REGION)
+    assert ops.Pool("max", (2, 2), (2, 2), none, ones).dependence([x]) == (POINTWISE, POINTWISE, REGION, REGION)
+    assert ops.Lrn(5, 1.0, 1.0, 1.0).dependence([x]) == (POINTWISE, REGION, POINTWISE, POINTWISE)
+    assert ops.Softmax("softmax", (1,)).dependence([x]) == (POINTWISE, FULL, POINTWISE, POINTWISE)
+    assert ops.Reduce("mean", (2, 3)).dependence([x]) == (POINTWISE, POINTWISE, FULL, FULL)
+    assert ops.Reduce("mean", (2, 3), False).dependence([x]) == (POINTWISE, POINTWISE)
+    assert ops.Concat(1).dependence([x, x]) == (POINTWISE, REGION, POINTWISE, POINTWISE)
+    assert ops.Reshape((8, 81)).dependence([x]) == (FULL, FULL)
+
+
+# ---- operators that are not cut ----
+
+X = np.ones((2, 3, 4), np.float32)
+INDEX = np.zeros((2, 3, 4), np.int64)
+UNCUT: tuple[Case, ...] = (
+    (ops.Reshape((6, 4)), [X]),
+    (ops.GatherElements(1), [X, INDEX]),
+    (ops.GatherND(1), [X, np.zeros((2, 1), np.int64)]),
+    (ops.ScatterElements(1), [X, INDEX, X]),
+    (ops.ScatterND(), [X, np.zeros((5, 1), np.int64), np.ones((5, 3, 4), np.float32)]),
+    (ops.OneHot(0, 5), [INDEX, np.zeros(2, np.float32)]),
+    (ops.ReverseSequence(0, 1), [X, np.zeros(2, np.int64)]),
+    (ops.RoiAlign("avg", 2, 2, 1, 1.0, True), [X[None], np.zeros((3, 4), np.float32), np.zeros(3, np.int64)]),
+    (ops.GridSample("linear", "zeros"), [X[None], np.zeros((1, 5, 5, 2), np.float32)]),
+    (ops.TopK(2, 1), [X]),
+    (ops.NonMaxSuppression(2, 0.5, 0.5), [np.ones((1, 4, 4), np.float32), np.ones((1, 2, 4), np.float32)]),
+    (ops.NonZero(), [X]),
+    (ops.Compress(1), [X, np.ones(3, np.bool_)]),
+    (ops.Trilu(True), [X]),
+    (ops.MaxUnpool((1, 2, 4), (1, 2, 4)), [np.ones((1, 2, 2), np.float32), np.zeros((1, 2, 2), np.int64)]),
+    (
+        ops.Recurrent("rnn", "forward", 2, ("tanh",), (0.0,), (0.0,)),
+        [X, np.ones((1, 2, 4), np.float32), np.ones((1, 2, 2), np.float32), None],
+    ),
+)
+
+
+@pytest.mark.parametrize("case", UNCUT, ids=lambda case: type(case[0]).__name__)
+def test_an_operator_that_is_not_cut_has_itself_as_part(case: Case) -> None:
+    op, inputs = case
+    types = [type_of(x) for x in inputs]
+    y = op.infer(types)[0]
+    assert op.dependence(types) == (FULL,) * y.rank
+    assert op.terms(types) == 0
+    assert check_part(op, inputs, whole(y)).op is op
+
+
+def test_every_operator_declares_as_many_classes_as_dimensions() -> None:
+    """Of every subclass of Op: whoever adds one adds a case here."""
+    rng = np.random.default_rng(1)
+    known = {type(op).__name__: (op, inputs) for op, inputs in (*(case(rng) for case in CASES), *UNCUT)}
+    assert {kind.__name__ for kind in Op.__subclasses__() if kind.__module__.startswith("packer.")} == set(known)
+    for op, inputs in known.values():
+        types = [type_of(x) for x in inputs]
+        assert len(op.dependence(types)) == len(op.grain(types)) == op.infer(types)[0].rank, op
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_parts_of_random_networks(seed: int) -> None:
+    """Of the nodes of imported networks, as they are and fused, with the values they work on."""
+    rng, network = np.random.default_rng(seed), random_network(seed)
+    for graph in (import_onnx(network.model), optimize(import_onnx(network.model))):
+        values = {**network.inputs, **{name: v.data for name, v in graph.values.items() if v.data is not None}}
+        for node in graph.nodes:
+            inputs = [None if name is None else values[name] for name in node.inputs]
+            values.update(zip(node.outputs, node.op.reference(*inputs), strict=False))
+            if values[node.outputs[0]].size:
+                check_part(node.op, inputs, random_box(rng, node.op, [type_of(x) for x in inputs]), exact=False)
