@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import time
@@ -25,6 +26,8 @@ from targets.base import TargetError, resolve
 __all__ = ["PackReport", "ProgramReport", "compile_model", "pack"]
 
 Progress = Callable[[str, float], None]
+MOST_CORES = 254  # of a program
+CORES = (1, 2, 4)  # that programs are made for unless told otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ class ProgramReport:
 
     target: str
     arch: str
+    cores: int
     steps: int
     arena_bytes: int
     arena_floor: int
@@ -57,7 +61,9 @@ def pack(
     targets: Sequence[str] = ("cpu",),
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     constants: Mapping[str, np.ndarray] | None = None,
+    cores: Sequence[int] = CORES,
     implementation: str | None = None,
+    search: str = "exact",
     golden: bool = True,
     atol: float = 1e-6,
     rtol: float = 1e-4,
@@ -65,7 +71,8 @@ def pack(
 ) -> PackReport:
     """Compile an ONNX model for `targets` and write one bundle to `output`.
 
-    `model` is a path or an onnx.ModelProto. `shapes` pins the shapes of inputs by name, `constants` the values.
+    `model` is a path or an onnx.ModelProto. `shapes` pins the shapes of inputs by name, `constants` the values. Each
+    target gets a program for every number of `cores`; they share weights. `search` is the planner's strategy.
     `implementation` is used by every node that offers it, such as "im2col-nhwc" by convolutions; by default the
     cheapest one is. With `golden` the bundle carries a sample and the tolerances (|got - want| <= atol + rtol *
     max|want|) its
@@ -80,7 +87,9 @@ def pack(
         targets=targets,
         shapes=shapes,
         constants=constants,
+        cores=cores,
         implementation=implementation,
+        search=search,
         golden=golden,
         atol=atol,
         rtol=rtol,
@@ -97,7 +106,9 @@ def compile_model(
     targets: Sequence[str] = ("cpu",),
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     constants: Mapping[str, np.ndarray] | None = None,
+    cores: Sequence[int] = CORES,
     implementation: str | None = None,
+    search: str = "exact",
     golden: bool = True,
     atol: float = 1e-6,
     rtol: float = 1e-4,
@@ -107,6 +118,8 @@ def compile_model(
     chosen = [resolve(name) for name in dict.fromkeys(targets)]
     if not chosen:
         raise TargetError("no target to pack for was given")
+    if not cores or not all(1 <= count <= MOST_CORES for count in cores):
+        raise TargetError(f"numbers of cores: expected one or more from 1 to {MOST_CORES}, got {list(cores)}")
     if not all(math.isfinite(tolerance) and tolerance >= 0 for tolerance in (atol, rtol)):
         raise ValueError(f"tolerances: expected finite numbers of 0 or more, got atol {atol} and rtol {rtol}")
     tell = progress or (lambda stage, fraction: None)
@@ -115,9 +128,10 @@ def compile_model(
     tell("optimize", 0.0)
     graph = optimize(imported)
     programs = []
-    for number, target in enumerate(chosen):
-        tell("plan", number / len(chosen))
-        programs.append(plan(graph, target, implementation))
+    counts = tuple(dict.fromkeys(cores))
+    for number, (target, count) in enumerate(itertools.product(chosen, counts)):
+        tell("plan", number / (len(chosen) * len(counts)))
+        programs.append(plan(graph, target, count, implementation=implementation, search=search))
     goldens: tuple[Golden, ...] = ()
     if golden:
         tell("golden", 0.0)
@@ -145,5 +159,11 @@ def _require_writable(path: Path, model: object) -> None:
 def _report(program: Program) -> ProgramReport:
     weights = sum(t.data.nbytes for t in program.tensors if t.place is Place.SEGMENT and t.data is not None)
     return ProgramReport(
-        program.target, program.arch, len(program.steps), program.arena_bytes, program.arena_floor, weights
+        program.target,
+        program.arch,
+        program.cores,
+        len(program.steps),
+        program.arena_bytes,
+        program.arena_floor,
+        weights,
     )

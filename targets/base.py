@@ -8,13 +8,15 @@ from __future__ import annotations
 import enum
 import importlib
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Protocol
 
 import numpy as np
 
-from packer.ir import Graph, Node, TensorType
-from packer.ir.ops import Activation, Op
+from packer.ir import Box, Graph, Node, TensorType
+from packer.ir.ops import Activation, Op, Part
+from targets.machine import Machine
 
 __all__ = [
     "Attribute",
@@ -76,14 +78,13 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One way a node can run: the layout of each input and output, and its cost in arbitrary equal units.
+    """One way a node can run: the layout of each input and output.
 
     `implementation` names the algorithm where the target has several, such as "im2col-nhwc" for a convolution.
     """
 
     inputs: tuple[Layout, ...]
     outputs: tuple[Layout, ...]
-    cost: float
     implementation: str = ""
 
 
@@ -106,8 +107,9 @@ class Operand:
 
     value: str | None = None
     data: np.ndarray | None = None  # exact bytes to store, already in `layout`
-    type: TensorType | None = None  # logical type of `data`
+    type: TensorType | None = None  # logical type of `data`, or of the value if it is seen under another shape
     layout: Layout = Layout.PLANAR
+    box: Box | None = None  # the part of it that is read; None: all
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,12 +143,47 @@ class Target(Protocol):
         """The ways `node` can run here, never empty; raises TargetError if it cannot run at all."""
         ...
 
+    @property
+    def machine(self) -> Machine:
+        """What the cost model knows of it."""
+        ...
+
+    def on(self, machine: Machine) -> Target:
+        """The same target as the cost model sees it on another machine."""
+        ...
+
+    def seconds(self, work: Work, form: Form, distances: Sequence[int], core: int, active: int) -> float:
+        """Predicted time of `work` on core number `core` (0: the fastest) while `active` cores are busy.
+
+        `distances` are reuse distances in bytes, of every input and then every output: how much memory the core touches
+        between the last touch of that operand and this one, which tells the cache it comes from.
+        """
+        ...
+
+    def reorder_seconds(self, type: TensorType, source: Layout, destination: Layout, core: int, active: int) -> float:
+        """Predicted time to change the layout of a tensor that was just written."""
+        ...
+
+    def splittable(self, graph: Graph, node: Node, form: Form) -> bool:
+        """Whether the kernel takes operands that are views with gaps, so that `restrict` may be called."""
+        ...
+
     def lower(self, graph: Graph, node: Node, form: Form) -> Lowered:
         """The step for `node` in the chosen form."""
         ...
 
-    def reorder(self, type: TensorType, source: Layout, destination: Layout) -> tuple[Lowered, float]:
-        """The step that changes a layout (its one input is filled in by the planner), and its cost."""
+    def restrict(self, graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part) -> Lowered:
+        """The step for a part of `node`: what `lower` gave, with the part's attributes and the boxes of its
+        operands."""
+        ...
+
+    def reorder(self, source: Layout, destination: Layout) -> Lowered:
+        """The step that changes a layout; its one input is filled in by the planner."""
+        ...
+
+    def lower_sum(self, node: Node, layout: Layout) -> tuple[Lowered, tuple[str, ...]]:
+        """The step that adds partial sums of `node` (its inputs are filled in by the planner), with what `node` does
+        afterwards; and the values that are added as well."""
         ...
 
 

@@ -140,13 +140,13 @@ class Machine:
 
     def speeds(self, count: int) -> tuple[float, ...]:
         """Speeds of the first `count` cores, the fastest 1.0."""
-        return tuple(core.gflops / self.cores[0].gflops for core in self.limited(count).cores)
+        return tuple(core.gflops / self.cores[0].gflops for core in self.sized(count).cores)
 
-    def limited(self, count: int) -> Machine:
-        """This machine with its `count` fastest cores only; raises MachineError if it does not have as many."""
-        if not 1 <= count <= len(self.cores):
-            raise MachineError(f"cores of {self.name}: expected 1 to {len(self.cores)}, got {count}")
-        return replace(self, cores=self.cores[:count])
+    def sized(self, count: int) -> Machine:
+        """This machine with `count` cores: its fastest ones, or more of its last kind."""
+        if count < 1:
+            raise MachineError(f"cores of {self.name}: expected 1 or more, got {count}")
+        return replace(self, cores=(*self.cores, *[self.cores[-1]] * count)[:count])
 
 
 def _read(kind: type, table: Mapping[str, Any], where: str, **given: object) -> dict[str, Any]:

@@ -1,16 +1,73 @@
-"""From a graph and a target to a program: choose forms, emit steps, place tensors."""
+"""From a graph and a target to a program: for the whole graph at once, how each node runs and on which cores.
+
+Choices of every node (choices.py) and adjustments between them (adjust.py) make one problem (problem.py), which a
+strategy solves (select.py; the exact one by pbqp.py); the plan becomes steps over tensors in memory (schedule.py).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from packer.bundle.model import Program
 from packer.ir import Graph
+from packer.planner.choices import Choice
+from packer.planner.costs import Costs, Signature
+from packer.planner.pbqp import Solution
+from packer.planner.problem import Problem, build
 from packer.planner.schedule import schedule
-from packer.planner.select import select_forms
-from targets.base import Target
+from packer.planner.select import STRATEGIES
+from targets.base import Target, TargetError
 
-__all__ = ["plan"]
+__all__ = ["Plan", "make_plan", "plan"]
 
 
-def plan(graph: Graph, target: Target, implementation: str | None = None) -> Program:
-    """The cheapest program for `graph` on `target`, with `implementation` wherever a node offers it."""
-    return schedule(graph, target, select_forms(graph, target, implementation))
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """A problem and its solution."""
+
+    problem: Problem
+    solution: Solution
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """What each node does, in execution order."""
+        chosen = self.solution.chosen
+        return tuple(alternatives[i] for alternatives, i in zip(self.problem.choices, chosen, strict=True))
+
+    @property
+    def seconds(self) -> float:
+        """Predicted time of one run."""
+        return self.solution.cost
+
+    def program(self) -> Program:
+        """The plan as steps over tensors."""
+        return schedule(self.problem.graph, self.problem.costs.target, self.choices, self.problem.cores)
+
+
+def make_plan(
+    graph: Graph,
+    target: Target,
+    cores: int = 1,
+    *,
+    implementation: str | None = None,
+    search: str = "exact",
+    partial_sums: bool = False,
+    records: Mapping[Signature, float] | None = None,
+) -> Plan:
+    """The plan that the strategy `search` finds for `cores` cores, with `implementation` wherever a node offers it.
+
+    With `partial_sums` input channels may be split, too, and results depend on the split in their last bits.
+    `records` are measured times that overrule the target's cost model. Raises TargetError for an unknown strategy or
+    implementation.
+    """
+    if search not in STRATEGIES:
+        raise TargetError(f"unknown search '{search}'; known: {', '.join(STRATEGIES)}")
+    target = target.on(target.machine.sized(cores))
+    problem = build(graph, Costs(target, records or {}), cores, implementation, partial_sums)
+    return Plan(problem, STRATEGIES[search](problem))
+
+
+def plan(graph: Graph, target: Target, cores: int = 1, **options: object) -> Program:
+    """The program of `make_plan`."""
+    return make_plan(graph, target, cores, **options).program()  # type: ignore[arg-type]

@@ -1,167 +1,232 @@
-"""Turn a graph with chosen forms into a program: steps over tensors, tensors in buffers, buffers in the arena."""
+"""Turn a graph with chosen forms and splits into a program: steps of cores over tensors and views, in phases."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
-import numpy as np
-
-from packer.bundle.model import Place, Program, Step, Tensor
-from packer.ir import Graph, Node, TensorType
-from packer.ir.ops import Reshape
-from packer.planner.memory import Buffer, place
-from targets.base import Attribute, Form, Layout, Lowered, Operand, Target, stored_bytes
+from packer.bundle.model import ALL_CORES, Place, Program
+from packer.ir import Graph, Node, TensorType, extents_of
+from packer.ir.ops import Concat, Part, Reshape
+from packer.planner.adjust import reorder_pieces
+from packer.planner.choices import Choice
+from packer.planner.phases import Pending, Phases
+from packer.planner.split import SHARED
+from packer.planner.tensors import Tensors
+from targets.base import Attribute, Form, Layout, Lowered, Operand, Target
 
 __all__ = ["schedule"]
 
 
-def schedule(graph: Graph, target: Target, forms: Sequence[Form]) -> Program:
-    """The program that runs `graph` on `target` with one form a node."""
-    emitter = _Emitter(graph, target)
-    for name in graph.inputs:
-        emitter.inputs[name] = emitter.add(
-            name, graph.type(name), Layout.PLANAR, Place.INPUT, index=len(emitter.inputs)
-        )
-    for position, (node, form) in enumerate(zip(graph.nodes, forms, strict=True)):
-        emitter.emit(node, form, position)
+def schedule(graph: Graph, target: Target, choices: Sequence[Choice], cores: int = 1) -> Program:
+    """The program that runs `graph` on `cores` cores of `target` with one choice a node."""
+    emitter = _Emitter(graph, target, cores)
+    for position, (node, choice) in enumerate(zip(graph.nodes, choices, strict=True)):
+        emitter.node(node, choice, position)
     return emitter.finish()
 
 
-@dataclass(slots=True)
-class _Buffer:
-    """Memory one or more tensors live in, one after the other or under several shapes."""
-
-    bytes: int
-    place: Place
-    index: int
-    first: int
-    last: int
-
-
 class _Emitter:
-    """Collects tensors, buffers and steps while walking the graph in execution order."""
+    """Emits steps while walking the graph in execution order."""
 
-    def __init__(self, graph: Graph, target: Target) -> None:
+    def __init__(self, graph: Graph, target: Target, cores: int) -> None:
         self.graph = graph
         self.target = target
-        self.tensors: list[Tensor] = []
-        self.buffer_of: list[int] = []  # by tensor; -1 for constants
-        self.buffers: list[_Buffer] = []
-        self.steps: list[Step] = []
-        self.inputs: dict[str, int] = {}
-        self.found: dict[tuple[str, Layout, tuple[int, ...]], int] = {}  # tensors that hold a value
-        self.constants: dict[tuple[object, ...], int] = {}
+        self.speeds = target.machine.speeds(cores)
+        self.tensors = Tensors()
+        self.phases = Phases(self.tensors, cores)
+        self.inputs = [
+            self.tensors.add(name, graph.type(name), Layout.PLANAR, Place.INPUT, index)
+            for index, name in enumerate(graph.inputs)
+        ]
+        self.chosen: dict[str, Choice] = {}  # by output name
+        self.waiting: dict[str, tuple[Node, Choice]] = {}  # nodes that stream out, by output name
         self.last_use: dict[str, int] = {}
         for position, node in enumerate(graph.nodes):
             self.last_use.update((name, position) for name in node.inputs if name is not None)
         self.last_use.update((name, len(graph.nodes)) for name in graph.outputs)
         self.last_use.update((extent.count, len(graph.nodes)) for extent in graph.extents)
 
-    # ---- tensors ----
+    def node(self, node: Node, choice: Choice, position: int) -> None:
+        self.chosen.update((name, choice) for name in node.outputs)
+        if choice.streams_out:
+            self.waiting[node.outputs[0]] = (node, choice)
+        elif not (isinstance(node.op, Reshape) and self.alias(node)):
+            chain = [(node, choice)]
+            while chain[0][1].takes:
+                chain.insert(0, self.waiting.pop(chain[0][0].inputs[0] or ""))
+            if len(chain) > 1:
+                self.stream(chain)
+            elif choice.terms:
+                self.sum(node, choice)
+            else:
+                self.pieces(node, choice, position)
 
-    def add(
-        self, name: str, type: TensorType, layout: Layout, where: Place, index: int = 0, buffer: int | None = None
-    ) -> int:
-        """A new tensor holding `name`, in a new buffer unless it shares one."""
-        number = len(self.tensors)
-        if buffer is None:
-            buffer = len(self.buffers)
-            self.buffers.append(_Buffer(stored_bytes(type, layout), where, index, len(self.steps), len(self.steps)))
-        self.tensors.append(Tensor(name, type, layout, where, index))
-        self.buffer_of.append(buffer)
-        self.found[name, layout, type.shape] = number
-        return number
+    # ---- nodes ----
 
-    def constant(self, name: str, type: TensorType, layout: Layout, data: np.ndarray) -> int:
-        key = (data.tobytes() if data.nbytes <= 64 else id(data), type, layout)
-        if key not in self.constants:
-            self.constants[key] = len(self.tensors)
-            self.tensors.append(Tensor(name, type, layout, Place.SEGMENT, data=data))
-            self.buffer_of.append(-1)
-        return self.constants[key]
+    def pieces(self, node: Node, choice: Choice, position: int) -> None:
+        """One step a piece."""
+        lowered = self.target.lower(self.graph, node, choice.form)
+        sources = self.sources(lowered, node)
+        buffer = self.reusable(node, choice, lowered, sources, position)
+        outputs = [
+            self.tensors.add(name, self.graph.type(name), layout, Place.ARENA, buffer=None if slot else buffer)
+            for slot, (name, layout) in enumerate(zip(node.outputs, choice.form.outputs, strict=False))
+        ]
+        batch = []
+        for piece, part in zip(choice.split.pieces, choice.parts, strict=True):
+            core = ALL_CORES if choice.split.name == SHARED and len(self.speeds) > 1 else piece.core
+            batch.append(self.step(node, choice.form, part, lowered, sources, outputs, core))
+        self.phases.run(batch)
 
-    def value(self, name: str, layout: Layout, type: TensorType | None = None) -> int:
-        """The tensor that holds a value in `layout` (seen as `type`), changing the layout by a step if there is none
-        yet."""
-        type = type or self.graph.type(name)
-        if (name, layout, type.shape) in self.found:
-            return self.found[name, layout, type.shape]
-        data = self.graph.constant(name)
-        if data is not None:
-            return self.constant(name, type, layout, data)
-        own = self.graph.type(name)
-        if layout is not Layout.PLANAR:
-            self.value(name, Layout.PLANAR)  # every change of layout and of shape starts from there
-        source = next(lay for lay in Layout if (name, lay, own.shape) in self.found)
-        held = self.found[name, source, own.shape]
-        if type.shape != own.shape:  # the same elements under another shape
-            tensor = self.tensors[held]
-            held = self.add(name, type, source, tensor.place, tensor.index, self.buffer_of[held])
-        lowered, _ = self.target.reorder(type, source, layout)
-        made = self.add(name, type, layout, Place.ARENA)
-        self.step(lowered.kernel, (), (held,), (made,), lowered.attributes)
-        return made
+    def stream(self, chain: list[tuple[Node, Choice]]) -> None:
+        """Depth first: for each tile, the nodes of the chain in turn, what lies between them in private memory."""
+        lowered = [self.target.lower(self.graph, node, choice.form) for node, choice in chain]
+        sources = [self.sources(low, node, streamed=i > 0) for i, (low, (node, _)) in enumerate(zip(lowered, chain,
+        strict=True))] last, last_choice = chain[-1]
+        name = last.outputs[0]
+        result = self.tensors.add(name, self.graph.type(name), last_choice.form.outputs[0], Place.ARENA)
+        batch: list[Pending] = []
+        private: dict[int, list[tuple[int, int, int]]] = {}  # by core: tensor, and the steps it lives from and to
+        order: dict[int, int] = {}
+        for tile, piece in enumerate(last_choice.split.pieces):
+            core, between = piece.core, -1
+            for link, (node, choice) in enumerate(chain):
+                part = choice.parts[tile]
+                assert part is not None
+                own = sources[link] if link == 0 else (between, *sources[link][1:])
+                now = order[core] = order.get(core, -1) + 1
+                outputs = [result]
+                if link < len(chain) - 1:
+                    type = TensorType(self.graph.type(node.outputs[0]).dtype, extents_of(part.writes))
+                    outputs = [self.tensors.private(f"{node.outputs[0]}:tile", type, choice.form.outputs[0])]
+                    private.setdefault(core, []).append((outputs[0], now, now + 1))
+                batch.append(self.step(node, choice.form, part, lowered[link], own, outputs, core, link > 0, outputs
+                != [result])) between = outputs[0]
+        for core in sorted(private):
+            self.tensors.place_private(private[core])
+        self.phases.run(batch)
+
+    def sum(self, node: Node, choice: Choice) -> None:
+        """Partial sums of every core, then their sum in pieces."""
+        lowered = self.target.lower(self.graph, node, choice.form)
+        sources = self.sources(lowered, node)
+        type, layout = self.graph.type(node.outputs[0]), choice.form.outputs[0]
+        partial_sums = []
+        batch = []
+        for term, part in zip(choice.terms, choice.parts, strict=True):
+            name = f"{node.outputs[0]}:sum{term.core}"
+            partial_sums.append(self.tensors.add(name, type, layout, Place.ARENA))
+            batch.append(self.step(node, choice.form, part, lowered, sources, partial_sums[-1:], term.core))
+        self.phases.run(batch)
+        total, others = self.target.lower_sum(node, layout)
+        operands = [*partial_sums, *(self.value(name, layout) for name in others)]
+        result = self.tensors.add(node.outputs[0], type, layout, Place.ARENA)
+        batch = []
+        for piece in choice.split.pieces:
+            views = tuple(self.tensors.view(tensor, piece.box) for tensor in operands)
+            made = (self.tensors.view(result, piece.box),)
+            batch.append(Pending(piece.core, total.kernel, node.sources, views, made, total.attributes))
+        self.phases.run(batch)
+
+    def step(
+        self,
+        node: Node,
+        form: Form,
+        part: Part | None,
+        lowered: Lowered,
+        sources: Sequence[int],
+        outputs: Sequence[int],
+        core: int,
+        from_tile: bool = False,
+        to_tile: bool = False,
+    ) -> Pending:
+        """The step of a part (None: of the whole node); operands that lie in tiles are taken whole."""
+        if part is None:
+            return Pending(core, lowered.kernel, node.sources, tuple(sources), tuple(outputs), lowered.attributes)
+        cut = self.target.restrict(self.graph, node, form, lowered, part)
+        ins = []
+        for slot, (tensor, operand) in enumerate(zip(sources, cut.inputs, strict=True)):
+            if operand is None:
+                ins.append(-1)
+            elif operand.box is None or (from_tile and slot == 0):
+                ins.append(tensor)
+            else:
+                ins.append(self.tensors.view(tensor, operand.box))
+        if isinstance(part.op, Concat):
+            ins = [tensor for tensor in ins if tensor >= 0]  # those the piece has nothing of are left out
+        outs = outputs if to_tile else [self.tensors.view(outputs[0], part.writes), *outputs[1:]]
+        return Pending(core, cut.kernel, node.sources, tuple(ins), tuple(outs), cut.attributes)
+
+    # ---- operands ----
+
+    def sources(self, lowered: Lowered, node: Node, streamed: bool = False) -> tuple[int, ...]:
+        """The tensors of all operands of a node; -1 for absent ones, and for the first of one that streams in."""
+        return tuple(-1 if streamed and i == 0 else self.operand(o, node) for i, o in enumerate(lowered.inputs))
 
     def operand(self, operand: Operand | None, node: Node) -> int:
         if operand is None:
             return -1
         if operand.data is not None:
             assert operand.type is not None
-            return self.constant(f"{node.outputs[0]}:constant", operand.type, operand.layout, operand.data)
+            return self.tensors.constant(f"{node.outputs[0]}:constant", operand.type, operand.layout, operand.data)
         assert operand.value is not None
         return self.value(operand.value, operand.layout, operand.type)
 
-    # ---- steps ----
-
-    def step(
-        self,
-        kernel: str,
-        nodes: tuple[str, ...],
-        ins: tuple[int, ...],
-        outs: tuple[int, ...],
-        attributes: tuple[Attribute, ...],
-    ) -> None:
-        for tensor in (*ins, *outs):
-            if tensor >= 0 and self.buffer_of[tensor] >= 0:
-                self.buffers[self.buffer_of[tensor]].last = len(self.steps)
-        self.steps.append(Step(kernel, nodes, ins, outs, attributes))
-
-    def emit(self, node: Node, form: Form, position: int) -> None:
-        if isinstance(node.op, Reshape) and self.alias(node):
-            return
-        lowered = self.target.lower(self.graph, node, form)
-        inputs = tuple(self.operand(operand, node) for operand in lowered.inputs)
-        outputs = []
-        for slot, name in enumerate(node.outputs):
-            buffer = self.reusable(node, form, lowered, inputs, position) if slot == 0 else None
-            outputs.append(self.add(name, self.graph.type(name), form.outputs[slot], Place.ARENA, buffer=buffer))
-        self.step(lowered.kernel, node.sources, inputs, tuple(outputs), lowered.attributes)
+    def value(self, name: str, layout: Layout, type: TensorType | None = None) -> int:
+        """The tensor that holds a value in `layout` (seen as `type`), changing the layout by steps if there is none
+        yet."""
+        type = type or self.graph.type(name)
+        found = self.tensors.holding(name, layout, type)
+        if found is not None:
+            return found
+        data = self.graph.constant(name)
+        if data is not None:
+            return self.tensors.constant(name, type, layout, data)
+        own = self.graph.type(name)
+        if layout is not Layout.PLANAR:
+            self.value(name, Layout.PLANAR)  # every change of layout and of shape starts from there
+        source = next(lay for lay in Layout if self.tensors.holding(name, lay, own) is not None)
+        held = self.tensors.holding(name, source, own)
+        assert held is not None
+        if type.shape != own.shape:  # the same elements under another shape
+            held = self.tensors.alias(name, type, held)
+        made = self.tensors.add(name, type, layout, Place.ARENA)
+        lowered = self.target.reorder(source, layout)
+        batch = []
+        split = self.chosen[name].split if name in self.chosen and type.shape == own.shape else None
+        pieces = reorder_pieces(type, split, self.speeds if layout in _ACTIVATIONS else self.speeds[:1])
+        for piece in pieces:
+            views = (self.tensors.view(held, piece.box),), (self.tensors.view(made, piece.box),)
+            batch.append(Pending(piece.core, lowered.kernel, (), *views, lowered.attributes))
+        self.phases.run(batch)
+        return made
 
     def alias(self, node: Node) -> bool:
         """Make a Reshape another view of its input's buffer; False if the input is a constant."""
         source, result = node.inputs[0] or "", node.outputs[0]
         if self.graph.constant(source) is not None:
             return False
-        tensor = self.value(source, Layout.PLANAR)
-        held = self.tensors[tensor]
-        self.add(result, self.graph.type(result), Layout.PLANAR, held.place, held.index, self.buffer_of[tensor])
+        self.tensors.alias(result, self.graph.type(result), self.value(source, Layout.PLANAR))
         return True
 
-    def reusable(self, node: Node, form: Form, lowered: Lowered, inputs: tuple[int, ...], position: int) -> int | None:
-        """The buffer of a dying input that the first output may overwrite."""
-        output = self.graph.type(node.outputs[0])
+    def reusable(
+        self, node: Node, choice: Choice, lowered: Lowered, sources: tuple[int, ...], position: int
+    ) -> int | None:
+        """The buffer of a dying input that the first output may overwrite: each piece the same box of it."""
+        output = (self.graph.type(node.outputs[0]), choice.form.outputs[0])
         for slot in node.op.inplace:
-            if slot >= len(inputs) or inputs[slot] < 0:
+            if slot >= len(sources) or sources[slot] < 0:
                 continue
-            tensor = self.tensors[inputs[slot]]
-            buffer = self.buffer_of[inputs[slot]]
-            if buffer < 0 or self.buffers[buffer].place is not Place.ARENA:
+            tensor = self.tensors.all[sources[slot]]
+            buffer = self.tensors.buffer_of[sources[slot]]
+            if buffer < 0 or self.tensors.buffers[buffer].place is not Place.ARENA:
                 continue
-            if (tensor.type, tensor.layout) != (output, form.outputs[0]):
+            if (tensor.type, tensor.layout) != output:
                 continue
-            holders = {t.name for t, b in zip(self.tensors, self.buffer_of, strict=True) if b == buffer}
-            others = [t for i, t in enumerate(inputs) if i != slot and t >= 0 and self.buffer_of[t] == buffer]
+            if any(part is not None and part.reads[slot] != part.writes for part in choice.parts):
+                continue
+            holders = self.tensors.names_in(buffer)
+            others = [t for i, t in enumerate(sources) if i != slot and t >= 0 and self.tensors.buffer_of[t] == buffer]
             if not others and all(self.last_use.get(name, -1) <= position for name in holders):
                 return buffer
         return None
@@ -170,36 +235,26 @@ class _Emitter:
 
     def finish(self) -> Program:
         outputs = self.bind_outputs()
-        end = len(self.steps)
         extents: dict[int, tuple[int, int]] = {}
+        kept = []
         for extent in self.graph.extents:
             count = self.value(extent.count, Layout.PLANAR)
-            if self.buffer_of[count] >= 0:
-                self.buffers[self.buffer_of[count]].last = end
-            for number, tensor in enumerate(self.tensors):
-                if tensor.name == extent.value and tensor.layout is Layout.PLANAR:
+            kept.append(count)
+            for number, tensor in enumerate(self.tensors.all):
+                if tensor.name == extent.value and tensor.layout is Layout.PLANAR and tensor.root < 0:
                     extents[number] = (extent.axis, count)
-        in_arena = [i for i, b in enumerate(self.buffers) if b.place is Place.ARENA]
-        arena = place([Buffer(self.buffers[i].bytes, self.buffers[i].first, self.buffers[i].last) for i in in_arena])
-        offsets = dict(zip(in_arena, arena.offsets, strict=True))
-        tensors = []
-        for number, tensor in enumerate(self.tensors):
-            if self.buffer_of[number] >= 0:
-                buffer = self.buffers[self.buffer_of[number]]
-                offset = offsets.get(self.buffer_of[number], 0)
-                tensor = replace(
-                    tensor, place=buffer.place, index=buffer.index, offset=offset, extent=extents.get(number)
-                )
-            tensors.append(tensor)
+        tensors, arena = self.tensors.placed(self.phases.lives(kept), extents)
         return Program(
             target=self.target.name,
             arch=self.target.arch,
             arena_bytes=arena.bytes,
             arena_floor=arena.floor,
-            tensors=tuple(tensors),
-            steps=tuple(self.steps),
-            inputs=tuple(self.inputs.values()),
+            tensors=tensors,
+            steps=tuple(self.phases.steps),
+            inputs=tuple(self.inputs),
             outputs=tuple(outputs),
+            cores=len(self.speeds),
+            speeds=self.speeds if len(set(self.speeds)) > 1 else (),
         )
 
     def bind_outputs(self) -> list[int]:
@@ -208,17 +263,20 @@ class _Emitter:
         outputs: list[int] = []
         for index, name in enumerate(self.graph.outputs):
             tensor = self.value(name, Layout.PLANAR)
-            buffer = self.buffer_of[tensor]
-            if buffer >= 0 and self.buffers[buffer].place is Place.ARENA:
-                self.buffers[buffer].place, self.buffers[buffer].index = Place.OUTPUT, index
+            buffer = self.tensors.buffer_of[tensor]
+            if buffer >= 0 and self.tensors.buffers[buffer].place is Place.ARENA:
+                self.tensors.buffers[buffer].place, self.tensors.buffers[buffer].index = Place.OUTPUT, index
             else:
                 source, type = tensor, self.graph.type(name)
-                tensor = self.add(name, type, Layout.PLANAR, Place.OUTPUT, index)
+                tensor = self.tensors.add(name, type, Layout.PLANAR, Place.OUTPUT, index)
                 flat = (
                     Attribute("offset", ints=(0,)),
                     Attribute("shape", ints=(type.elements,)),
                     Attribute("strides", ints=(1,)),
                 )
-                self.step("copy", (), (source,), (tensor,), flat)
+                self.phases.run([Pending(0, "copy", (), (source,), (tensor,), flat)])
             outputs.append(tensor)
         return outputs
+
+
+_ACTIVATIONS = (Layout.PLANAR, Layout.BLOCK16)

@@ -1,56 +1,77 @@
-"""Choose the form (the layouts) of every node of the graph at once."""
+"""Strategies: how one choice a node is found. `exact` is the planner; the others are what it is measured against."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
-from packer.ir import Graph
-from packer.planner.pbqp import solve
-from targets.base import Form, Layout, Target, TargetError
+from packer.planner.pbqp import Solution, solve
+from packer.planner.problem import IMPOSSIBLE, Problem
+from packer.planner.split import NONE
 
-__all__ = ["select_forms"]
-
-
-def select_forms(graph: Graph, target: Target, implementation: str | None = None) -> list[Form]:
-    """The cheapest consistent forms: what each costs, and what changing layouts between them costs.
-
-    Graph inputs and outputs are planar. Nodes that offer `implementation` use it; TargetError if there is none.
-    """
-    choices = [target.forms(graph, node) for node in graph.nodes]
-    if implementation is not None:
-        choices = _only(choices, implementation)
-    costs = [np.array([form.cost for form in forms]) for forms in choices]
-    edges: dict[tuple[int, int], np.ndarray] = {}
-    made: dict[str, tuple[int, int]] = {}
-    outputs = set(graph.outputs)
-    for v, node in enumerate(graph.nodes):
-        for i, name in enumerate(node.inputs):
-            if name is None or graph.constant(name) is not None:
-                continue
-            wanted = [form.inputs[i] for form in choices[v]]
-            if name not in made:
-                costs[v] = costs[v] + [_change(graph, target, name, Layout.PLANAR, layout) for layout in wanted]
-                continue
-            u, slot = made[name]
-            given = [form.outputs[slot] for form in choices[u]]
-            matrix = np.array([[_change(graph, target, name, a, b) for b in wanted] for a in given])
-            edges[u, v] = edges[u, v] + matrix if (u, v) in edges else matrix
-        for slot, name in enumerate(node.outputs):
-            made[name] = (v, slot)
-            if name in outputs:
-                costs[v] = costs[v] + [
-                    _change(graph, target, name, form.outputs[slot], Layout.PLANAR) for form in choices[v]
-                ]
-    return [forms[i] for forms, i in zip(choices, solve(costs, edges).chosen, strict=True)]
+__all__ = ["STRATEGIES", "among", "exact", "sample"]
 
 
-def _only(choices: list[tuple[Form, ...]], name: str) -> list[tuple[Form, ...]]:
-    """The forms of that implementation wherever there is one."""
-    known = sorted({form.implementation for forms in choices for form in forms if form.implementation})
-    if name not in known:
-        raise TargetError(f"no node can run as '{name}'; implementations here: {', '.join(known) or 'none to choose'}")
-    return [tuple(form for form in forms if form.implementation == name) or forms for forms in choices]
+def exact(problem: Problem) -> Solution:
+    """The cheapest plan over the whole graph."""
+    return solve(list(problem.own), problem.edges)
 
 
-def _change(graph: Graph, target: Target, name: str, source: Layout, destination: Layout) -> float:
-    return 0.0 if source is destination else target.reorder(graph.type(name), source, destination)[1]
+def unsplit(problem: Problem) -> Solution:
+    """The cheapest plan on one core."""
+    return among(problem, lambda split: split == NONE)
+
+
+def rows(problem: Problem) -> Solution:
+    """The cheapest plan that cuts every operator by rows into as many pieces as possible, where it has rows."""
+    return among(problem, lambda split: split.startswith("H") and "x" not in split and "/" not in split)
+
+
+def greedy(problem: Problem) -> Solution:
+    """For each node in turn the choice that is cheapest by itself and after those before it; later ones do not
+    count."""
+    chosen: list[int] = []
+    for v, own in enumerate(problem.own):
+        total = own + np.array([IMPOSSIBLE if choice.streams_out else 0.0 for choice in problem.choices[v]])
+        for (u, w), matrix in problem.edges.items():
+            if w == v:
+                total = total + matrix[chosen[u]]
+        chosen.append(int(np.argmin(total)))
+    return Solution(tuple(chosen), problem.seconds(chosen), False)
+
+
+STRATEGIES: dict[str, Callable[[Problem], Solution]] = {
+    "exact": exact,
+    "none": unsplit,
+    "rows": rows,
+    "greedy": greedy,
+}
+
+
+def among(problem: Problem, allowed: Callable[[str], bool]) -> Solution:
+    """The cheapest plan whose nodes use splits of an allowed name, wherever they have one with the most pieces."""
+    own = []
+    for alternatives, costs in zip(problem.choices, problem.own, strict=True):
+        plain = [c for c in alternatives if not c.streams_out and not c.takes]
+        most = max((len(c.split.pieces) for c in plain if allowed(c.split.name)), default=0)
+        wanted = [c for c in plain if allowed(c.split.name) and len(c.split.pieces) == most]
+        wanted = wanted or [c for c in plain if c.split.name == NONE]
+        own.append(costs + np.array([0.0 if c in wanted else IMPOSSIBLE for c in alternatives]))
+    return solve(own, problem.edges)
+
+
+def sample(problem: Problem, random: np.random.Generator, weights: Sequence[np.ndarray] | None = None) -> Solution:
+    """A random consistent plan: in execution order, each node takes a choice that goes with those before it, by chance
+    with the given weights (uniformly without)."""
+    into: dict[int, list[tuple[int, np.ndarray]]] = {}
+    for (u, v), matrix in problem.edges.items():
+        into.setdefault(v, []).append((u, matrix))
+    chosen: list[int] = []
+    for v, alternatives in enumerate(problem.choices):
+        possible = np.array([not choice.streams_out for choice in alternatives])
+        for u, matrix in into.get(v, []):
+            possible &= matrix[chosen[u]] < IMPOSSIBLE
+        chance = np.where(possible, 1.0 if weights is None else weights[v], 0.0)
+        chosen.append(int(random.choice(len(alternatives), p=chance / chance.sum())))
+    return Solution(tuple(chosen), problem.seconds(chosen), False)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import platform
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from packer.ir import Graph, Node, TensorType
-from targets.base import Form, Layout, Lowered, Target
+from packer.ir.ops import Part
+from targets.base import Form, Layout, Lowered, Target, Work
+from targets.cpu.cost import reorder_seconds, seconds
 from targets.cpu.forms import forms
-from targets.cpu.lower import lower, reorder
+from targets.cpu.lower import lower, lower_sum, reorder
+from targets.cpu.restrict import restrict, splittable
+from targets.machine import Machine
 
 __all__ = ["TARGETS", "CpuTarget", "create"]
 
@@ -28,19 +33,38 @@ class CpuTarget:
     name: str
     arch: str
     description: str
+    machine: Machine
+
+    def on(self, machine: Machine) -> CpuTarget:
+        return replace(self, machine=machine)
 
     def forms(self, graph: Graph, node: Node) -> tuple[Form, ...]:
         return forms(graph, node)
 
+    def seconds(self, work: Work, form: Form, distances: Sequence[int], core: int, active: int) -> float:
+        return seconds(self.machine, work, form, distances, core, active)
+
+    def reorder_seconds(self, type: TensorType, source: Layout, destination: Layout, core: int, active: int) -> float:
+        return reorder_seconds(self.machine, type, source, destination, core, active)
+
+    def splittable(self, graph: Graph, node: Node, form: Form) -> bool:
+        return splittable(graph, node, form)
+
     def lower(self, graph: Graph, node: Node, form: Form) -> Lowered:
         return lower(graph, node, form)
 
-    def reorder(self, type: TensorType, source: Layout, destination: Layout) -> tuple[Lowered, float]:
-        return reorder(type, source, destination)
+    def restrict(self, graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part) -> Lowered:
+        return restrict(graph, node, form, lowered, part)
+
+    def reorder(self, source: Layout, destination: Layout) -> Lowered:
+        return reorder(destination)
+
+    def lower_sum(self, node: Node, layout: Layout) -> tuple[Lowered, tuple[str, ...]]:
+        return lower_sum(node)
 
 
 def create(name: str) -> Target:
     """The CPU target called `name`, a key of TARGETS."""
     board = _BOARDS[name]
     arch = platform.machine() if board["arch"] == "host" else board["arch"]
-    return CpuTarget(name, arch, board["description"])
+    return CpuTarget(name, arch, board["description"], Machine.load(board["machine"]))

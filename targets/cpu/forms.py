@@ -1,13 +1,10 @@
-"""In which layouts each operator can run on a CPU, and what that costs (bytes moved; multiplications cost the same
-in all)."""
+"""In which layouts, and by which algorithms, each operator can run on a CPU."""
 
 from __future__ import annotations
 
-import math
-
 from packer.ir import DType, Graph, Node
 from packer.ir.ops import Binary, Concat, Conv, Lrn, Pool, Reduce, Resize, ScaleShift, Unary
-from targets.base import Form, Layout, stored_bytes
+from targets.base import Form, Layout
 
 __all__ = ["forms", "is_depthwise"]
 
@@ -24,17 +21,13 @@ def is_depthwise(graph: Graph, node: Node) -> bool:
 def forms(graph: Graph, node: Node) -> tuple[Form, ...]:
     """The forms of `node`; the planar one always exists."""
     op = node.op
-    found = [_form(graph, node, PLANAR, PLANAR)]
     if isinstance(op, Conv):
-        found.extend(_im2col(graph, node))
+        return tuple(_convolutions(graph, node))
+    found = [_form(graph, node, PLANAR, PLANAR)]
     output = graph.type(node.outputs[0])
     if output.dtype is not DType.F32 or output.rank < 3 or output.elements == 0 or len(node.outputs) > 1:
         return tuple(found)
-    if isinstance(op, Conv):
-        found.append(_form(graph, node, PLANAR, BLOCK16))
-        found.append(_form(graph, node, BLOCK16, PLANAR))
-        found.append(_form(graph, node, BLOCK16, BLOCK16))
-    elif isinstance(op, Reduce) and _spatial_reduce(graph, node):
+    if isinstance(op, Reduce) and _spatial_reduce(graph, node):
         found.append(_form(graph, node, BLOCK16, BLOCK16))
         found.append(_form(graph, node, BLOCK16, PLANAR))
     elif (
@@ -47,55 +40,26 @@ def forms(graph: Graph, node: Node) -> tuple[Form, ...]:
     return tuple(found)
 
 
-def _form(graph: Graph, node: Node, x: Layout, y: Layout) -> Form:
+def _convolutions(graph: Graph, node: Node) -> list[Form]:
+    """Depthwise or packed in every pair of layouts; as a matrix product over patches: Caffe's way with patches as
+    columns, and with contiguous copies out of a channels-last image (methods of Wu & Wu), patches as rows."""
+    name = "depthwise" if is_depthwise(graph, node) else "packed"
+    blocked = (PLANAR, BLOCK16) if graph.type(node.outputs[0]).elements > 0 else (PLANAR,)
+    found = [_form(graph, node, x, y, name) for x in blocked for y in blocked]
+    found.append(_form(graph, node, PLANAR, PLANAR, "im2col-caffe"))
+    if graph.constant(node.inputs[1]) is not None:
+        found.append(_form(graph, node, PLANAR, PLANAR, "im2col-nhwc"))
+    return found
+
+
+def _form(graph: Graph, node: Node, x: Layout, y: Layout, implementation: str = "") -> Form:
     """Activations in layout x, outputs in y, everything else (weights, one-element operands) planar as values go."""
     layouts = [
         x if name is not None and _is_activation(graph, node, i) else PLANAR for i, name in enumerate(node.inputs)
     ]
     if isinstance(node.op, Conv) and len(layouts) > 3:
         layouts[3] = y  # the residual lies as the output does
-    passes_in, passes_out = _passes(graph, node, x, y)
-    cost = sum(
-        stored_bytes(graph.type(name), layout) * passes_in
-        for i, (name, layout) in enumerate(zip(node.inputs, layouts, strict=True))
-        if name is not None and _is_activation(graph, node, i)
-    )
-    cost += sum(stored_bytes(graph.type(name), y) * passes_out for name in node.outputs)
-    return Form(tuple(layouts), tuple(y for _ in node.outputs), cost, _implementation(graph, node))
-
-
-def _implementation(graph: Graph, node: Node) -> str:
-    if not isinstance(node.op, Conv):
-        return ""
-    return "depthwise" if is_depthwise(graph, node) else "packed"
-
-
-def _im2col(graph: Graph, node: Node) -> list[Form]:
-    """The convolution as a matrix product over patches, which are written, packed and read: Caffe's way with patches as
-    columns, and with contiguous copies out of a channels-last image (methods of Wu & Wu), patches as rows."""
-    op, weights, output = node.op, graph.type(node.inputs[1] or ""), graph.type(node.outputs[0])
-    assert isinstance(op, Conv)
-    taps = math.prod(weights.shape[1:])
-    patches = output.shape[0] * op.group * taps * math.prod(output.shape[2:]) * DType.F32.bytes
-    moved = graph.type(node.inputs[0] or "").bytes + 4.0 * patches + output.bytes
-    cost = moved * (2.0 if output.shape[0] * op.group == 1 else 1.0)  # images and groups are what cores can share
-    planar = tuple(PLANAR for _ in node.inputs)
-    names = ["im2col-caffe"] + ["im2col-nhwc"] * (graph.constant(node.inputs[1]) is not None)
-    return [Form(planar, (PLANAR,), cost, name) for name in names]
-
-
-def _passes(graph: Graph, node: Node, x: Layout, y: Layout) -> tuple[float, float]:
-    """How often the kernel goes over its inputs and outputs, as far as layouts make a difference."""
-    planar_in, planar_out = x is PLANAR, y is PLANAR
-    if isinstance(node.op, Conv):  # planar rows are packed on reading, planar outputs transposed on writing
-        reading = 4.0 if is_depthwise(graph, node) else 1.5
-        return reading if planar_in else 1.0, 2.0 if planar_out else 1.0
-    if isinstance(node.op, Pool):
-        return 1.5 if planar_in else 1.0, 1.0
-    if isinstance(node.op, Concat) and not planar_in:
-        aligned = node.op.axis != 1 or all(graph.type(n or "").shape[1] % 16 == 0 for n in node.inputs[:-1])
-        return 1.0, 1.0 if aligned else 3.0
-    return 1.0, 1.0
+    return Form(tuple(layouts), tuple(y for _ in node.outputs), implementation)
 
 
 def _is_activation(graph: Graph, node: Node, index: int) -> bool:

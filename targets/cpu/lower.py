@@ -8,21 +8,23 @@ from itertools import repeat
 
 import numpy as np
 
-from packer.ir import DType, Graph, Node, TensorType
+from packer.ir import Box, DType, Graph, Node, TensorType, extents_of, whole
 from packer.ir.ops import Conv, Expand, MatMul, Reshape, Slice, Tile, Transpose
-from targets.base import Attribute, Form, Layout, Lowered, Operand, attributes_of, stored_bytes
+from targets.base import Attribute, Form, Layout, Lowered, Operand, attributes_of
 from targets.cpu.packing import block16, depth16, weight16
 
-__all__ = ["kernel_name", "lower", "reorder"]
+__all__ = ["copy_attributes", "is_linear", "kernel_name", "lower", "lower_sum", "reorder"]
+
+COPIES = Transpose | Slice | Expand | Tile | Reshape  # one strided copy each
 
 
 def lower(graph: Graph, node: Node, form: Form) -> Lowered:
     """The step for `node`; operators without a rule of their own map one to one."""
     if isinstance(node.op, Conv):
         return _im2col(graph, node, form) if form.implementation.startswith("im2col") else _conv(graph, node, form)
-    if isinstance(node.op, MatMul) and _is_linear(graph, node):
+    if isinstance(node.op, MatMul) and is_linear(graph, node):
         return _linear(graph, node)
-    if isinstance(node.op, Transpose | Slice | Expand | Tile | Reshape):
+    if isinstance(node.op, COPIES):
         return _copy(graph, node)
     return Lowered(
         kernel_name(node), tuple(map(_operand, repeat(graph), node.inputs, form.inputs)), attributes_of(node.op)
@@ -36,10 +38,17 @@ def kernel_name(node: Node) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(node.op).__name__).lower()
 
 
-def reorder(type: TensorType, source: Layout, destination: Layout) -> tuple[Lowered, float]:
-    """The layout change and its cost: both copies moved, plus what a step costs by itself."""
-    cost = stored_bytes(type, source) + stored_bytes(type, destination) + 4096.0
-    return Lowered("pack_weights" if destination is Layout.WEIGHT16 else "reorder", (None,)), cost
+def reorder(destination: Layout) -> Lowered:
+    """The step that changes to another layout."""
+    return Lowered("pack_weights" if destination is Layout.WEIGHT16 else "reorder", (None,))
+
+
+def lower_sum(node: Node) -> tuple[Lowered, tuple[str, ...]]:
+    """The step that adds the partial sums of a convolution or matrix product and its residual, then its activation."""
+    assert isinstance(node.op, Conv | MatMul)
+    residual = node.inputs[3] if isinstance(node.op, Conv) and len(node.inputs) > 3 else None
+    attributes = tuple(a for a in attributes_of(node.op) if a.name.startswith("activation"))
+    return Lowered("sum", (), attributes), () if residual is None else (residual,)
 
 
 def _conv(graph: Graph, node: Node, form: Form) -> Lowered:
@@ -76,7 +85,7 @@ def _im2col(graph: Graph, node: Node, form: Form) -> Lowered:
     return Lowered("conv_" + form.implementation.replace("-", "_"), tuple(operands), attributes_of(node.op))
 
 
-def _is_linear(graph: Graph, node: Node) -> bool:
+def is_linear(graph: Graph, node: Node) -> bool:
     """b is a constant matrix, a has rows, and the bias (if any) is one value a column."""
     a, b = graph.type(node.inputs[0] or ""), graph.type(node.inputs[1] or "")
     if graph.constant(node.inputs[1]) is None or b.rank != 2 or a.rank < 1 or a.dtype is not DType.F32:
@@ -133,7 +142,14 @@ def _constant(graph: Graph, name: str | None, shape: tuple[int, ...], layout: La
 
 
 def _copy(graph: Graph, node: Node) -> Lowered:
-    """Transpose, Slice, Expand, Tile, Reshape: one strided copy into a contiguous output."""
+    """Transpose, Slice, Expand, Tile, Reshape: one strided copy out of all of the input."""
+    whole_output = whole(graph.type(node.outputs[0]))
+    operand = _operand(graph, node.inputs[0], Layout.PLANAR)
+    return Lowered("copy", (operand,), copy_attributes(graph, node, whole_output))
+
+
+def copy_attributes(graph: Graph, node: Node, box: Box) -> tuple[Attribute, ...]:
+    """Where the elements of a box of the output lie in the input: offset, extents and strides."""
     op, source = node.op, graph.type(node.inputs[0] or "").shape
     strides = tuple(int(np.prod(source[i + 1 :], dtype=np.int64)) for i in range(len(source)))
     offset = 0
@@ -154,13 +170,16 @@ def _copy(graph: Graph, node: Node) -> Lowered:
         strides = tuple(stride for own in strides for stride in (0, own))
     else:
         shape, strides = (int(np.prod(source, dtype=np.int64)),), (1,)
+    output = graph.type(node.outputs[0])
+    if len(shape) == output.rank:
+        offset += sum(begin * stride for (begin, _), stride in zip(box, strides, strict=True))
+        shape = extents_of(box)
     shape, strides = _collapse(shape, strides)
-    attributes = (
+    return (
         Attribute("offset", ints=(offset if 0 not in shape else 0,)),
         Attribute("shape", ints=shape),
         Attribute("strides", ints=strides),
     )
-    return Lowered("copy", (_operand(graph, node.inputs[0], Layout.PLANAR),), attributes)
 
 
 def _collapse(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:

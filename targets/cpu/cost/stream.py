@@ -71,7 +71,8 @@ def concat_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -
     if form.outputs[0] is Layout.BLOCK16 and op.axis == (1 if y.rank > 1 else 0):
         at_channel, pixels = 0, prod(y.shape[2:]) * y.shape[0]
         for type in work.inputs:
-            assert type is not None
+            if type is None:  # a part has nothing of it
+                continue
             channels = type.shape[op.axis]
             if at_channel % 16 or (channels % 16 and at_channel + channels != y.shape[op.axis]):
                 cycles += 8.0 * pixels * (channels // 16 + 1 + (at_channel % 16 + channels % 16 > 16))

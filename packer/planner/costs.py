@@ -1,0 +1,70 @@
+"""What work costs: the target's analytic model, overruled by what was measured on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from packer.ir import Graph, Node, TensorType
+from packer.ir.ops import Part
+from targets.base import Form, Layout, Target, Work
+
+__all__ = ["Costs", "signature", "work_of"]
+
+Signature = str
+
+
+def work_of(graph: Graph, node: Node, part: Part | None = None) -> Work:
+    """A node, or a part of it, as an operator over tensors of its own."""
+    constant = tuple(name is not None and graph.constant(name) is not None for name in node.inputs)
+    if part is None:
+        types = tuple(None if name is None else graph.type(name) for name in node.inputs)
+        return Work(node.op, types, tuple(graph.type(name) for name in node.outputs), constant)
+    inputs = tuple(
+        None if name is None or box is None else TensorType(graph.type(name).dtype, tuple(e - b for b, e in box))
+        for name, box in zip(node.inputs, part.reads, strict=True)
+    )
+    output = TensorType(graph.type(node.outputs[0]).dtype, tuple(e - b for b, e in part.writes))
+    return Work(part.op, inputs, (output,), constant)
+
+
+def signature(work: Work, form: Form) -> Signature:
+    """What two pieces of work have in common exactly if one time holds for both on the same device."""
+    operands = ", ".join(
+        "none" if type is None else f"{type}:{layout.name.lower()}{':constant' if constant else ''}"
+        for type, layout, constant in zip(work.inputs, form.inputs, work.constant, strict=True)
+    )
+    outputs = ", ".join(f"{t}:{layout.name.lower()}" for t, layout in zip(work.outputs, form.outputs, strict=False))
+    return f"{work.op!r} {form.implementation or '-'} ({operands}) -> {outputs}"
+
+
+@dataclass(slots=True)
+class Costs:
+    """Seconds of one core, remembered by what they depend on.
+
+    `records` holds measured seconds by signature; the model answers for what is not in it.
+    """
+
+    target: Target
+    records: Mapping[Signature, float] = field(default_factory=dict)
+    _seconds: dict[tuple[object, ...], float] = field(default_factory=dict)
+
+    def seconds(self, work: Work, form: Form, distances: tuple[int, ...], core: int, active: int) -> float:
+        """Time of `work` in `form` on one of `active` busy cores, its operands touched `distances` bytes ago."""
+        speed = self.target.machine.speed(core)
+        distances = tuple(1 << max(distance - 1, 0).bit_length() for distance in distances)
+        key = (work, form, distances, speed, active)
+        found = self._seconds.get(key)
+        if found is None:
+            found = self.records.get(signature(work, form)) if self.records else None
+            found = self.target.seconds(work, form, distances, core, active) if found is None else found / speed
+            self._seconds[key] = found
+        return found
+
+    def reorder(self, type: TensorType, source: Layout, destination: Layout, core: int, active: int) -> float:
+        """Time to change the layout of `type`, just written, on one of `active` busy cores."""
+        key = (type, source, destination, self.target.machine.speed(core), active)
+        found = self._seconds.get(key)
+        if found is None:
+            found = self._seconds[key] = self.target.reorder_seconds(type, source, destination, core, active)
+        return found

@@ -1,0 +1,129 @@
+"""Splits: how the output of an operator is cut into pieces, and which core computes each.
+
+Pieces are boxes with exact begin and end. Their number is any, and they may be unequal, in proportion to the speeds
+of the cores, so that all finish together (after Zhang & Zhi's operator splitting, without its powers of two).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from packer.ir import Box, TensorType, whole
+from packer.ir.ops import Dependence
+
+__all__ = ["NONE", "SHARED", "Piece", "Split", "balanced", "splits"]
+
+NONE, SHARED = "none", "shared"
+_BLOCK = 16  # channels are cut between blocks, whatever the layout: weights lie in blocks too
+_AXES = {1: "C", 2: "NC", 3: "NCW", 4: "NCHW", 5: "NCDHW"}
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A box of the output, computed by one core."""
+
+    core: int
+    box: Box
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The pieces of an output, at most one a core; together they are all of it and none overlap.
+
+    `name` says how it was cut, as "H2" or "C2xH3"; "none": one core computes everything; "shared": all cores do, each a
+    share of the tasks of the operator's kernel.
+    """
+
+    name: str
+    pieces: tuple[Piece, ...]
+
+
+def splits(
+    type: TensorType, dependence: Sequence[Dependence], speeds: Sequence[float], grain: Sequence[int] = ()
+) -> tuple[Split, ...]:
+    """All sensible ways to cut an output of `type` for cores of these speeds (fastest first), "none" first.
+
+    One or two dimensions are cut, those that are not FULL, at multiples of `grain` (1 unless given) and of 16 channels.
+    Of piece counts that leave the largest piece the same, the least stays. An operator that cannot be cut may be
+    shared.
+    """
+    cut_units = [math.lcm(g, _unit(axis, type.rank)) for axis, g in enumerate(grain or (1,) * type.rank)]
+    everything = whole(type)
+    found = {NONE: Split(NONE, (Piece(0, everything),))}
+    if type.elements == 0:
+        return tuple(found.values())
+    units = [
+        1 if kind is Dependence.FULL else math.ceil(extent / unit)
+        for extent, kind, unit in zip(type.shape, dependence, cut_units, strict=True)
+    ]
+    axes = [axis for axis, count in enumerate(units) if count > 1]
+    for counts in _grids(axes, units, len(speeds)):
+        name = "x".join(f"{_axis_name(axis, type.rank)}{count}" for axis, count in counts)
+        boxes = _cut(everything, counts, cut_units, list(speeds[: math.prod(count for _, count in counts)]))
+        pieces = (Piece(core, box) for core, box in enumerate(boxes) if all(begin < end for begin, end in box))
+        found[name] = Split(name, tuple(pieces))
+    if len(found) == 1 and len(speeds) > 1:
+        found[SHARED] = Split(SHARED, (Piece(0, everything),))
+    return tuple(found.values())
+
+
+def balanced(units: int, speeds: Sequence[float]) -> tuple[int, ...]:
+    """Shares of `units` equal indivisible units for workers of these speeds, so that the last one finishes soonest."""
+    shares = [0] * len(speeds)
+    if len(set(speeds)) == 1:
+        return tuple(units // len(speeds) + (i < units % len(speeds)) for i in range(len(speeds)))
+    total = sum(speeds)
+    shares = [int(units * speed / total) for speed in speeds]
+    for _ in range(units - sum(shares)):
+        next_one = min(range(len(speeds)), key=lambda i: (shares[i] + 1) / speeds[i])
+        shares[next_one] += 1
+    return tuple(shares)
+
+
+def _unit(axis: int, rank: int) -> int:
+    """Elements of the smallest piece along an axis."""
+    return _BLOCK if axis == (1 if rank > 1 else 0) else 1
+
+
+def _axis_name(axis: int, rank: int) -> str:
+    return _AXES[rank][axis] if rank in _AXES else f"axis{axis}."
+
+
+def _grids(axes: Sequence[int], units: Sequence[int], cores: int) -> Iterator[tuple[tuple[int, int], ...]]:
+    """(axis, pieces) along one or two axes: at most a piece a core, and no fewer pieces that would do as well."""
+    counts = {axis: _counts(units[axis], cores) for axis in axes}
+    for axis in axes:
+        yield from (((axis, count),) for count in counts[axis])
+    for a, b in itertools.combinations(axes, 2):
+        for first in counts[a]:
+            room = cores // first
+            fitting = [second for second in counts[b] if second <= room]
+            if fitting:
+                yield (a, first), (b, fitting[-1])
+
+
+def _counts(units: int, most: int) -> list[int]:
+    """Piece counts from 2 to `most` with different largest pieces; powers of two and divisors among many, not all."""
+    by_largest = {math.ceil(units / count): count for count in range(min(units, most), 1, -1)}
+    counts = sorted(by_largest.values())
+    return [c for c in counts if most <= 8 or most % c == 0 or c & (c - 1) == 0 or c == counts[-1]]
+
+
+def _cut(box: Box, counts: Sequence[tuple[int, int]], cut_units: Sequence[int], speeds: list[float]) -> list[Box]:
+    """The boxes of a grid, the first axis slowest; groups of cores get shares by what they can do together."""
+    if not counts:
+        return [box]
+    (axis, count), rest = counts[0], counts[1:]
+    each = len(speeds) // count
+    groups = [speeds[i * each : (i + 1) * each] for i in range(count)]
+    begin, end = box[axis]
+    unit = cut_units[axis]
+    boxes, at = [], begin
+    for group, share in zip(groups, balanced(math.ceil((end - begin) / unit), [sum(g) for g in groups]), strict=True):
+        until = min(at + share * unit, end)
+        boxes += _cut((*box[:axis], (at, until), *box[axis + 1 :]), rest, cut_units, group)
+        at = until
+    return boxes

@@ -1,0 +1,122 @@
+"""The tensors of a program while it is made: values in buffers, views of them, constants; at the end, a place for
+each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from packer.bundle.model import Place, Tensor
+from packer.ir import Box, TensorType, extents_of
+from packer.planner.memory import Arena, Buffer, place
+from targets.base import Layout, stored_bytes
+
+__all__ = ["Tensors"]
+
+
+@dataclass(slots=True)
+class _Buffer:
+    """Memory that one or more tensors live in, one after the other or under several shapes."""
+
+    bytes: int
+    place: Place
+    index: int
+
+
+class Tensors:
+    """All tensors by id, and the buffer of each (-1 for constants)."""
+
+    def __init__(self) -> None:
+        self.all: list[Tensor] = []
+        self.buffer_of: list[int] = []
+        self.buffers: list[_Buffer] = []
+        self._within: dict[int, int] = {}  # offset of a tensor in its buffer, if not 0
+        self._found: dict[tuple[str, Layout, tuple[int, ...]], int] = {}  # tensors that hold a value
+        self._constants: dict[tuple[object, ...], int] = {}
+        self._views: dict[tuple[int, Box], int] = {}
+        self._names: dict[int, set[str]] = {}  # of the values in a buffer
+
+    def add(
+        self, name: str, type: TensorType, layout: Layout, where: Place, index: int = 0, buffer: int | None = None
+    ) -> int:
+        """A new tensor that holds `name`, in a new buffer unless it shares one."""
+        number = self._append(Tensor(name, type, layout, where, index), buffer)
+        self._found[name, layout, type.shape] = number
+        self._names.setdefault(self.buffer_of[number], set()).add(name)
+        return number
+
+    def alias(self, name: str, type: TensorType, held: int) -> int:
+        """The elements of a tensor under another shape and name."""
+        tensor = self.all[held]
+        return self.add(name, type, tensor.layout, tensor.place, tensor.index, self.buffer_of[held])
+
+    def private(self, name: str, type: TensorType, layout: Layout) -> int:
+        """A tensor that only one core uses for a while; place_private gives it a buffer."""
+        self.all.append(Tensor(name, type, layout, Place.ARENA))
+        self.buffer_of.append(-1)
+        return len(self.all) - 1
+
+    def place_private(self, lives: Sequence[tuple[int, int, int]]) -> None:
+        """Put private tensors of one core, each with its first and last step, together in one new buffer."""
+        sizes = [stored_bytes(self.all[tensor].type, self.all[tensor].layout) for tensor, _, _ in lives]
+        arena = place([Buffer(size, a, b) for size, (_, a, b) in zip(sizes, lives, strict=True)])
+        buffer = len(self.buffers)
+        self.buffers.append(_Buffer(arena.bytes, Place.ARENA, 0))
+        for (tensor, _, _), offset in zip(lives, arena.offsets, strict=True):
+            self.buffer_of[tensor] = buffer
+            self._within[tensor] = offset
+
+    def constant(self, name: str, type: TensorType, layout: Layout, data: np.ndarray) -> int:
+        key = (data.tobytes() if data.nbytes <= 64 else id(data), type, layout)
+        if key not in self._constants:
+            self._constants[key] = len(self.all)
+            self.all.append(Tensor(name, type, layout, Place.SEGMENT, data=data))
+            self.buffer_of.append(-1)
+        return self._constants[key]
+
+    def view(self, root: int, box: Box) -> int:
+        """The box of a tensor, as a tensor; the tensor itself if that is all of it."""
+        whole = self.all[root]
+        shape = extents_of(box)
+        if shape == whole.type.shape:
+            return root
+        if (root, box) not in self._views:
+            type = TensorType(whole.type.dtype, shape)
+            tensor = Tensor(whole.name, type, whole.layout, whole.place, whole.index, root=root, within=box)
+            self._views[root, box] = self._append(tensor, self.buffer_of[root])
+        return self._views[root, box]
+
+    def holding(self, name: str, layout: Layout, type: TensorType) -> int | None:
+        """The tensor that holds a value in that layout and shape."""
+        return self._found.get((name, layout, type.shape))
+
+    def names_in(self, buffer: int) -> set[str]:
+        """The values that lie or lay in a buffer."""
+        return self._names.get(buffer, set())
+
+    def placed(
+        self, lives: Mapping[int, tuple[int, int]], extents: Mapping[int, tuple[int, int]]
+    ) -> tuple[tuple[Tensor, ...], Arena]:
+        """The tensors with their final places, given the first and last step that each buffer is used in."""
+        numbers = [i for i, b in enumerate(self.buffers) if b.place is Place.ARENA and i in lives]
+        arena = place([Buffer(self.buffers[i].bytes, *lives[i]) for i in numbers])
+        offsets = dict(zip(numbers, arena.offsets, strict=True))
+        tensors = []
+        for number, tensor in enumerate(self.all):
+            buffer = self.buffer_of[number]
+            if buffer >= 0:
+                own = self.buffers[buffer]
+                offset = offsets.get(buffer, 0) + self._within.get(number, 0)
+                tensor = replace(tensor, place=own.place, index=own.index, offset=offset, extent=extents.get(number))
+            tensors.append(tensor)
+        return tuple(tensors), arena
+
+    def _append(self, tensor: Tensor, buffer: int | None) -> int:
+        if buffer is None:
+            buffer = len(self.buffers)
+            self.buffers.append(_Buffer(stored_bytes(tensor.type, tensor.layout), tensor.place, tensor.index))
+        self.all.append(tensor)
+        self.buffer_of.append(buffer)
+        return len(self.all) - 1

@@ -1,0 +1,60 @@
+"""From the step of a whole node to that of a part: other attributes, and the boxes of its operands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from packer.ir import Box, Graph, Node
+from packer.ir.ops import Conv, MatMul, Part
+from targets.base import Form, Lowered, attributes_of
+from targets.cpu.lower import COPIES, copy_attributes, is_linear
+
+__all__ = ["restrict", "splittable"]
+
+
+def splittable(graph: Graph, node: Node, form: Form) -> bool:
+    """Whether the kernel takes views with gaps."""
+    return True
+
+
+def restrict(graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part) -> Lowered:
+    """The step for a part of `node`, of which `lowered` is the whole's."""
+    if isinstance(node.op, COPIES):
+        return replace(lowered, attributes=copy_attributes(graph, node, part.writes))
+    boxes: list[Box | None] = list(part.reads)
+    if isinstance(node.op, Conv):
+        boxes = _conv(graph, node, form, part)
+    elif isinstance(node.op, MatMul) and is_linear(graph, node):
+        boxes = _linear(part)
+    inputs = tuple(
+        None if operand is None or box is None else replace(operand, box=box)
+        for operand, box in zip(lowered.inputs, boxes, strict=False)
+    )
+    return Lowered(lowered.kernel, inputs, attributes_of(part.op))
+
+
+def _conv(graph: Graph, node: Node, form: Form, part: Part) -> list[Box | None]:
+    """Weights [K,C,kernel] as the kernel sees them: by group where they are packed."""
+    assert isinstance(node.op, Conv)
+    filters, *rest = part.reads[1] or ()
+    bias = part.reads[2] if len(part.reads) > 2 else None
+    residual = part.reads[3:]
+    if form.implementation == "im2col-nhwc":
+        return [part.reads[0], (filters, *rest[1:], rest[0]), bias, *residual]
+    if form.implementation == "im2col-caffe":
+        return list(part.reads)
+    if form.implementation == "depthwise":
+        return [part.reads[0], (filters, *rest[1:]), bias, *residual]
+    each = graph.type(node.inputs[1] or "").shape[0] // node.op.group
+    if node.op.group == 1:
+        groups, own = (0, 1), filters
+    else:  # cut between groups
+        groups, own = (filters[0] // each, filters[1] // each), (0, each)
+    return [part.reads[0], (groups, own, *rest), None if bias is None else (groups, own), *residual]
+
+
+def _linear(part: Part) -> list[Box | None]:
+    """The matrix [depth, columns] as weights [1, columns, depth], the bias as one value a column."""
+    depth, columns = part.reads[1] or ()
+    bias = part.reads[2] if len(part.reads) > 2 else None
+    return [part.reads[0], ((0, 1), columns, depth), None if bias is None else (columns,)]
