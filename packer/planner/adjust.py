@@ -67,8 +67,9 @@ class Adjust:
         if self.cores == 1:
             return np.zeros((len(given), len(needed)))
         machine = self.costs.target.machine
-        have = np.stack([self.boxes((), type.rank) if s.name == SHARED else self.boxes(s.pieces, type.rank) for s in
-        given]) want = np.stack([self.boxes(pieces, type.rank) for pieces in needed])
+        known = [() if split.name == SHARED else split.pieces for split in given]
+        have = np.stack([self.boxes(pieces, type.rank) for pieces in known])
+        want = np.stack([self.boxes(pieces, type.rank) for pieces in needed])
         volume = (want[..., 1] - want[..., 0]).clip(0).prod(-1)
         begin = np.maximum(have[:, None, :, :, 0], want[None, :, :, :, 0])
         end = np.minimum(have[:, None, :, :, 1], want[None, :, :, :, 1])

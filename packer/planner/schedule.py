@@ -100,8 +100,9 @@ class _Emitter:
                     type = TensorType(self.graph.type(node.outputs[0]).dtype, extents_of(part.writes))
                     outputs = [self.tensors.private(f"{node.outputs[0]}:tile", type, choice.form.outputs[0])]
                     private.setdefault(core, []).append((outputs[0], now, now + 1))
-                batch.append(self.step(node, choice.form, part, lowered[link], own, outputs, core, link > 0, outputs
-                != [result])) between = outputs[0]
+                from_tile, to_tile = link > 0, link < len(chain) - 1
+                batch.append(self.step(node, choice.form, part, lowered[link], own, outputs, core, from_tile, to_tile))
+                between = outputs[0]
         for core in sorted(private):
             self.tensors.place_private(private[core])
         self.phases.run(batch)
