@@ -81,8 +81,8 @@ class _Emitter:
     def stream(self, chain: list[tuple[Node, Choice]]) -> None:
         """Depth first: for each tile, the nodes of the chain in turn, what lies between them in private memory."""
         lowered = [self.target.lower(self.graph, node, choice.form) for node, choice in chain]
-        sources = [self.sources(low, node, streamed=i > 0) for i, (low, (node, _)) in enumerate(zip(lowered, chain,
-        strict=True))] last, last_choice = chain[-1]
+        sources = [self.sources(lowered[i], node, streamed=i > 0) for i, (node, _) in enumerate(chain)]
+        last, last_choice = chain[-1]
         name = last.outputs[0]
         result = self.tensors.add(name, self.graph.type(name), last_choice.form.outputs[0], Place.ARENA)
         batch: list[Pending] = []
