@@ -62,6 +62,7 @@ class ProgramInfo(Structure):
     _fields_ = (
         ("target", c_char_p),
         ("arch", c_char_p),
+        ("cores", c_uint32),
         ("steps", c_uint32),
         ("arena_bytes", c_uint64),
         ("runnable", c_int),
@@ -74,6 +75,7 @@ class SessionInfo(Structure):
     _fields_ = (
         ("target", c_char_p),
         ("isa", c_char_p),
+        ("cores", c_uint32),
         ("threads", c_uint32),
         ("steps", c_uint32),
         ("arena_bytes", c_uint64),
@@ -86,6 +88,7 @@ class StepEvent(Structure):
 
     _fields_ = (
         ("step", c_uint32),
+        ("core", c_uint32),
         ("kernel", c_char_p),
         ("node", c_char_p),
         ("begin_ns", c_uint64),

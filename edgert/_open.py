@@ -25,10 +25,11 @@ MOST_THREADS = 1024  # that the library starts
 
 @dataclass(frozen=True, slots=True)
 class ProgramStatus:
-    """A program of an open bundle. `runnable` is the textual id of the reason why not, or "ok"."""
+    """A program of an open bundle, made for `cores`. `runnable` is the textual id of the reason why not, or "ok"."""
 
     target: str
     arch: str
+    cores: int
     steps: int
     arena_bytes: int  # bytes
     runnable: str
@@ -59,7 +60,8 @@ class OpenBundle:
             info = _native.ProgramInfo()
             _native.call("edgert_bundle_program", self.handle, index, ctypes.byref(info))
             reason = library.edgert_status_id(info.runnable).decode()
-            found.append(ProgramStatus(info.target.decode(), info.arch.decode(), info.steps, info.arena_bytes, reason))
+            target, arch = info.target.decode(), info.arch.decode()
+            found.append(ProgramStatus(target, arch, info.cores, info.steps, info.arena_bytes, reason))
         return tuple(found)
 
     def __del__(self) -> None:

@@ -20,7 +20,9 @@ from edgert.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["Session", "SessionDescription", "StepTime", "TensorInfo", "load"]
+__all__ = ["ALL_CORES", "Session", "SessionDescription", "StepTime", "TensorInfo", "load"]
+
+ALL_CORES = 255  # StepTime.core: every core ran a share of the step
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +41,12 @@ class TensorInfo:
 
 @dataclass(frozen=True, slots=True)
 class SessionDescription:
-    """What was chosen: program, instruction set and threads, and the memory (bytes) they need."""
+    """What was chosen: program, instruction set, the `cores` it is made for, the `threads` that run it (no more than
+    those), and the memory (bytes) they need."""
 
     target: str
     isa: str
+    cores: int
     threads: int
     steps: int
     arena_bytes: int
@@ -51,9 +55,11 @@ class SessionDescription:
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """One executed step: its position, kernel and first ONNX node; monotonic clock, nanoseconds."""
+    """One executed step: its position, the core of the program (or ALL_CORES), kernel and first ONNX node; monotonic
+    clock, nanoseconds. What all cores shared lasts from the first begin to the last end."""
 
     step: int
+    core: int
     kernel: str
     node: str
     begin_ns: int
@@ -69,9 +75,10 @@ def load(
 ) -> Session:
     """Opens a bundle (a path, or its bytes) and makes one of its programs ready to run.
 
-    `target`: the program to use, by default the first that this machine can run. `threads`: that run kernels, 0 for one
-    per usable core. `isa`: force "scalar", "sse2", "avx2", "avx512" or "neon". `integrity`: "full" hashes everything
-    before use, "metadata" only the description and leaves the weights untouched until they are needed.
+    `target`: whose programs to use, by default the first that this machine can run. `threads`: at most so many run it,
+    0 for one per usable core; it chooses the target's program for the most cores that are not more, or if all are for
+    more, the one for the fewest. `isa`: force "scalar", "sse2", "avx2", "avx512" or "neon". `integrity`: "full" hashes
+    everything before use, "metadata" only the description and leaves the weights untouched until they are needed.
     Raises a subclass of EdgertError that says what is wrong and what to do.
     """
     return Session(OpenBundle(source, integrity, threads), target, threads, isa)
@@ -142,21 +149,28 @@ class Session:
             self._result = {info.name: array for info, array in bound if array is not None}
 
     def describe(self) -> SessionDescription:
-        """The program, instruction set, threads and memory in use."""
+        """The program, its cores, instruction set, threads and memory in use."""
         with self._lock:
             self._require_open()
             info = _native.SessionInfo()
             _native.call("edgert_session_describe", self._handle, ctypes.byref(info))
         return SessionDescription(
-            info.target.decode(), info.isa.decode(), info.threads, info.steps, info.arena_bytes, info.scratch_bytes
+            info.target.decode(),
+            info.isa.decode(),
+            info.cores,
+            info.threads,
+            info.steps,
+            info.arena_bytes,
+            info.scratch_bytes,
         )
 
     def profile(self, hook: Callable[[StepTime], None] | None) -> None:
-        """Calls `hook` after every step of every run, until called with None."""
+        """After every run, calls `hook` for every step in the order of the program, until called with None."""
 
         def report(_: object, event: Any) -> None:
             e = event.contents
-            hook(StepTime(e.step, e.kernel.decode(), e.node.decode("utf-8", "replace"), e.begin_ns, e.end_ns))  # type: ignore[misc]
+            node = e.node.decode("utf-8", "replace")
+            hook(StepTime(e.step, e.core, e.kernel.decode(), node, e.begin_ns, e.end_ns))  # type: ignore[misc]
 
         with self._lock:
             self._require_open()

@@ -24,7 +24,9 @@ __all__ = [
 BundlePath = Annotated[Path, typer.Argument(metavar="BUNDLE", help="The bundle, model.edge.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Target = Annotated[str | None, typer.Option("--target", help="Program to use; default: the first that can run here.")]
-Threads = Annotated[int, typer.Option("--threads", min=0, help="Threads that run kernels; 0: one per usable core.")]
+Threads = Annotated[
+    int, typer.Option("--threads", min=0, help="At most, and the program for as many cores; 0: the usable cores.")
+]
 Isa = Annotated[str | None, typer.Option("--isa", help="Force scalar, sse2, avx2, avx512 or neon.")]
 Integrity = Annotated[
     str, typer.Option("--integrity", help="full: hash everything; metadata: leave weights untouched.")

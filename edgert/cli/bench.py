@@ -42,7 +42,7 @@ def bench(
         print_json(found)
         return
     used, steady = found.session, found.latency
-    typer.echo(f"{bundle}: {used.target}, {used.isa}, threads {used.threads}, {used.steps} steps")
+    typer.echo(f"{bundle}: {used.target}, cores {used.cores}, {used.isa}, threads {used.threads}, {used.steps} steps")
     typer.echo(f"  open    {found.open_ms:.3f} ms (integrity {integrity})")
     typer.echo(f"  first   {found.first_ms:.3f} ms")
     typer.echo(

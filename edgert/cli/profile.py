@@ -1,4 +1,4 @@
-"""`edgert profile`: the time of every layer, keyed by ONNX node names."""
+"""`edgert profile`: the time of every layer on each thread, keyed by ONNX node names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def profile(
     runs: Annotated[int, typer.Option("--runs", min=1, help="Counted runs.")] = 20,
     json: Json = False,
 ) -> None:
-    """Time every layer; the sum is reconciled with the wall time."""
+    """Time every layer on each thread; reconciled with the wall time."""
     from edgert.cli._inputs import Pictures, read_inputs
     from edgert.cli._output import print_json, print_table
     from edgert.cli._progress import Progress
@@ -34,19 +34,26 @@ def profile(
     if json:
         print_json(found)
         return
+    busy = sum(found.thread_ms)
     rows = [
         (
-            str(layer.step),
+            str(len(layer.steps)),
             layer.kernel,
-            f"{layer.mean_ms:.4f}",
-            f"{layer.p50_ms:.4f}",
-            f"{layer.mean_ms / found.steps_ms:.1%}" if found.steps_ms else "",
+            _each(layer.thread_ms),
+            f"{layer.span_ms:.4f}",
+            f"{sum(layer.thread_ms) / busy:.1%}" if busy else "",
             layer.node,
         )
         for layer in found.layers
     ]
-    print_table(("step", "kernel", "mean_ms", "p50_ms", "share", "ONNX node"), rows, right="step mean_ms p50_ms share")
+    header = ("steps", "kernel", "thread_ms", "span_ms", "share", "ONNX node")
+    print_table(header, rows, right="steps thread_ms span_ms share")
+    typer.echo(f"threads busy {_each(found.thread_ms)} of {found.run_ms:.4f} ms")
     typer.echo(
-        f"steps {found.steps_ms:.4f} + between steps, profiling {found.hook_ms:.4f} = wall {found.wall_ms:.4f}"
+        f"steps {found.run_ms:.4f} + starting, profiling {found.hook_ms:.4f} = wall {found.wall_ms:.4f}"
         f" ms (mean of {found.runs}); without profiling {found.plain_ms:.4f} ms"
     )
+
+
+def _each(milliseconds: tuple[float, ...]) -> str:
+    return " ".join(f"{ms:.4f}" for ms in milliseconds)

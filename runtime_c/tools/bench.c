@@ -27,8 +27,8 @@ static void print_json(const edgert_session_info *info, const results *r) {
 
 static void print(const arguments *a, const edgert_session_info *info, const results *r) {
   const latency *l = &r->steady;
-  printf("%s: %s, %s, threads %" PRIu32 ", %" PRIu32 " steps\n", printable(a->bundle).s, printable(info->target).s,
-         info->isa, info->threads, info->steps);
+  printf("%s: %s, cores %" PRIu32 ", %s, threads %" PRIu32 ", %" PRIu32 " steps\n", printable(a->bundle).s,
+         printable(info->target).s, info->cores, info->isa, info->threads, info->steps);
   printf("  open    %.3f ms (integrity %s)\n", r->open_ms, a->metadata_only ? "metadata" : "full");
   printf("  first   %.3f ms\n", r->first.mean);
   printf("  steady  p50 %.3f  p90 %.3f  p99 %.3f  min %.3f  max %.3f  mean %.3f ms  (%" PRIu32 " runs)\n", l->p50,

@@ -31,9 +31,9 @@ static bool print_program(const edgert_bundle *bundle, uint32_t index) {
   edgert_program_info info;
   edgert_session *session;
   if (edgert_bundle_program(bundle, index, &info)) return fail_library();
-  printf("program %s, for %s: %u steps, arena %s\n", printable(info.target).s, printable(info.arch).s, info.steps,
-         size_text(info.arena_bytes).s);
-  edgert_session_options options = {.struct_size = sizeof options, .target = info.target, .threads = 1};
+  printf("program %s, for %s, cores %u: %u steps, arena %s\n", printable(info.target).s, printable(info.arch).s,
+         info.cores, info.steps, size_text(info.arena_bytes).s);
+  edgert_session_options options = {.struct_size = sizeof options, .target = info.target, .threads = info.cores};
   if (edgert_session_open(bundle, &options, &session)) {
     print_reason(edgert_last_error());
   } else {

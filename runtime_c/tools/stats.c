@@ -78,6 +78,7 @@ void json_session(json *j, const edgert_session_info *info) {
   json_begin(j, "session", '{');
   json_text(j, "target", info->target);
   json_text(j, "isa", info->isa);
+  json_count(j, "cores", info->cores);
   json_count(j, "threads", info->threads);
   json_count(j, "steps", info->steps);
   json_count(j, "arena_bytes", info->arena_bytes);

@@ -283,10 +283,13 @@ def test_profile(bundle: Path) -> None:
     assert "conv" in text
     assert "wall" in text
     found = json.loads(succeed("profile", bundle, "--runs", 5, "--json"))
-    assert sum(layer["mean_ms"] for layer in found["layers"]) == pytest.approx(found["steps_ms"])
-    assert found["steps_ms"] + found["hook_ms"] == pytest.approx(found["wall_ms"])
+    for thread, busy in enumerate(found["thread_ms"]):
+        assert sum(layer["thread_ms"][thread] for layer in found["layers"]) == pytest.approx(busy)
+        assert busy <= found["run_ms"]
+    assert found["run_ms"] + found["hook_ms"] == pytest.approx(found["wall_ms"])
     assert found["hook_ms"] >= 0
     assert found["layers"][0]["node"] == "conv"
+    assert [step["step"] for step in found["steps"]] == list(range(len(found["steps"])))
 
 
 def test_selftest(bundle: Path, folder: Path, tmp_path: Path) -> None:

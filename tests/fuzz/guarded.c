@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/dtype.h"
 #include "session/session.h"
+#include "session/view.h"
 
 enum { MOST_OPERANDS = 64, MOST_SCRATCH = 1 << 26 };
 
@@ -52,8 +53,8 @@ static void bind_all(const ert_plan *plan, const ert_binding *bindings, uint32_t
     const ert_tensor *t = bindings[i].tensor;
     uint8_t *data = exactly(t->bytes);
     fill(data, t->bytes, t->dtype, d);
-    for (uint32_t id = bindings[i].first_view; id != ERT_NO_VIEW; id = plan->next_view[id])
-      plan->tensors[id].data = data;
+    for (uint32_t id = bindings[i].first_view; id != ERT_NO_VIEW; id = plan->views[id].next)
+      plan->tensors[id].data = data + plan->views[id].at;
   }
 }
 
@@ -61,18 +62,29 @@ static void free_all(const ert_binding *bindings, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) free(bindings[i].tensor->data);
 }
 
-static bool overlap(const island *i, const ert_tensor *t) {
-  const uint8_t *data = t->data;
-  return i->bytes > 0 && t->bytes > 0 && data < i->original + i->bytes && i->original < data + t->bytes;
+/* Bytes from a tensor's first element to the end of its last, the gaps of a view included. */
+static size_t reach(const ert_tensor *t) {
+  if (t->compact) return t->bytes;
+  int64_t last[ERT_MAX_RANK], run = t->layout == ERT_LAYOUT_PLANAR ? 1 : 16; /* what lies side by side, elements */
+  for (uint32_t i = 0; i < t->rank; i++) {
+    bool lanes = t->layout != ERT_LAYOUT_PLANAR && i == (t->layout == ERT_LAYOUT_DEPTH16 || t->rank == 1 ? 0 : 1);
+    bool inside = t->layout == ERT_LAYOUT_DEPTH16 ? i > 0 : t->layout == ERT_LAYOUT_WEIGHT16 && i > 1;
+    last[i] = inside ? 0 : lanes ? (t->shape[i] - 1) / 16 * 16 : t->shape[i] - 1;
+    if (inside) run *= t->shape[i];
+  }
+  return ert_view_at(t, last) + (size_t)run * ert_dtype_bytes(t->dtype);
+}
+
+static bool overlap(const island *i, const uint8_t *data, size_t bytes) {
+  return i->bytes > 0 && bytes > 0 && data < i->original + i->bytes && i->original < data + bytes;
 }
 
 /* Adds an operand: it joins all islands that it overlaps into one. */
 static void settle(guarded_step *g, const ert_tensor *t, bool written) {
-  island all = {.original = t->data, .bytes = t->bytes, .written = written};
+  island all = {.original = t->data, .bytes = reach(t), .written = written};
   for (uint32_t i = 0; i < g->n_islands;) {
     island *other = &g->islands[i];
-    ert_tensor so_far = {.data = all.original, .bytes = all.bytes};
-    if (!overlap(other, &so_far)) {
+    if (!overlap(other, all.original, all.bytes)) {
       i++;
       continue;
     }
@@ -100,7 +112,7 @@ static bool isolate(guarded_step *g, ert_step *step) {
     g->pointers[k] = &g->tensors[k];
     for (uint32_t i = 0; i < g->n_islands; i++) {
       island *at = &g->islands[i];
-      bool inside = t->bytes ? overlap(at, t) : at->bytes == 0 && at->original == t->data;
+      bool inside = t->bytes ? overlap(at, t->data, reach(t)) : at->bytes == 0 && at->original == t->data;
       if (inside) g->tensors[k].data = at->copy + ((uint8_t *)t->data - at->original);
     }
   }
@@ -115,6 +127,7 @@ static outcome prepare(const ert_plan *plan, ert_table program, guarded_step *g,
   ert_step original = *step;
   ert_prepare p = {.step = step, .simd = simd, .workers = workers};
   if (!isolate(g, step)) return OUTCOME_LARGE;
+  if (ert_plan_expect_compact(&p) != EDGERT_OK) return OUTCOME_REFUSED;
   if (step->kernel->prepare(&p) != EDGERT_OK) return OUTCOME_REFUSED;
   p.step = &original;
   if (ert_plan_expect_apart(plan, program, &p) != EDGERT_OK) return OUTCOME_REFUSED;
@@ -163,12 +176,14 @@ static bool is_small(const ert_plan *plan) {
 
 static outcome run_plan(ert_plan *plan, ert_table program, guarded_step *guards, const ert_simd *simd, uint32_t workers,
                         void (*ran)(const char *)) {
+  uint32_t cores = ert_u32(program, ERT_FIELD_PROGRAM_CORES, 1), most = workers < cores ? workers : cores;
   for (uint32_t i = 0; i < plan->n_steps; i++) {
-    outcome found = prepare(plan, program, &guards[i], &plan->steps[i], simd, workers);
+    uint32_t own = plan->turns[i].core == ERT_ALL_CORES ? most : 1;
+    outcome found = prepare(plan, program, &guards[i], &plan->steps[i], simd, own);
     if (found != OUTCOME_RAN) return found;
   }
   for (uint32_t i = 0; i < plan->n_steps; i++) {
-    run_isolated(&guards[i], &plan->steps[i], workers);
+    run_isolated(&guards[i], &plan->steps[i], plan->turns[i].core == ERT_ALL_CORES ? most : 1);
     ran(plan->steps[i].kernel->name);
   }
   return OUTCOME_RAN;
@@ -178,7 +193,7 @@ outcome run_guarded(const edgert_bundle *bundle, const char *isa, uint32_t worke
                     void (*ran)(const char *)) {
   ert_table program;
   ert_plan *plan;
-  if (ert_program_choose(bundle, NULL, &program) != EDGERT_OK) return OUTCOME_REFUSED;
+  if (ert_program_choose(bundle, NULL, workers, &program) != EDGERT_OK) return OUTCOME_REFUSED;
   uint64_t arena_bytes = ert_u64(program, ERT_FIELD_PROGRAM_ARENA_BYTES, 0);
   if (arena_bytes > MOST_RUN_BYTES) return OUTCOME_LARGE;
   uint8_t *arena = exactly(arena_bytes);

@@ -54,7 +54,7 @@ static void describes(void) {
   fixture *f = open_fixture(2, NULL);
   edgert_session_info info;
   CHECK(edgert_session_describe(f->session, &info) == EDGERT_OK);
-  CHECK(info.threads == 2 && info.steps == 4 && info.arena_bytes == 8 * SIZE + 64);
+  CHECK(info.cores == 1 && info.threads == 1 && info.steps == 4 && info.arena_bytes == 8 * SIZE + 64);
   CHECK(strcmp(info.isa, edgert_isa(0)) == 0 && strncmp(info.target, "cpu", 3) == 0);
   CHECK(edgert_session_input_count(f->session) == 1 && edgert_session_output_count(f->session) == 2);
   edgert_tensor_info t;

@@ -71,8 +71,9 @@ typedef struct edgert_open_options {
 
 typedef struct edgert_session_options {
   size_t struct_size;
-  const char *target; /* program to use; NULL: the first one this machine can run */
-  uint32_t threads;   /* that run kernels, the calling one included; 0: one per usable core */
+  const char *target; /* whose programs to use; NULL: the first one this machine can run */
+  uint32_t threads;   /* at most, the calling one included; 0: one per usable core. It chooses the program for the most
+                       * cores that are not more, or if all are for more, the one for the fewest. */
   const char *isa;    /* force "scalar", "sse2", "avx2", "avx512" or "neon"; NULL: the best here */
 } edgert_session_options;
 
@@ -97,6 +98,7 @@ typedef struct edgert_bundle_info {
 typedef struct edgert_program_info {
   const char *target; /* borrowed from the bundle */
   const char *arch;   /* machine it needs: "x86_64", "aarch64" */
+  uint32_t cores;     /* that it is made for: more threads are of no use to it */
   uint32_t steps;
   uint64_t arena_bytes;   /* memory for intermediate tensors */
   edgert_status runnable; /* EDGERT_OK, or why not on this machine */
@@ -105,7 +107,8 @@ typedef struct edgert_program_info {
 typedef struct edgert_session_info {
   const char *target;
   const char *isa;
-  uint32_t threads;
+  uint32_t cores;   /* that the program is made for */
+  uint32_t threads; /* that run it, at most as many */
   uint32_t steps;
   uint64_t arena_bytes;
   uint64_t scratch_bytes;
@@ -117,9 +120,14 @@ typedef struct edgert_golden_info {
   float rtol;
 } edgert_golden_info;
 
-/* One executed step. `node` is the name of the (first) ONNX node it stands for. Times: monotonic clock, nanoseconds. */
+/* Of a step event: every core ran a share of the step. */
+#define EDGERT_ALL_CORES 255
+
+/* One executed step. `node` is the name of the (first) ONNX node it stands for. Times: monotonic clock, nanoseconds; of a
+ * step that all cores shared, from the first begin to the last end. */
 typedef struct edgert_step_event {
   uint32_t step;
+  uint32_t core; /* of the program, or EDGERT_ALL_CORES; core c is on thread c modulo edgert_session_info.threads */
   const char *kernel;
   const char *node;
   uint64_t begin_ns;
@@ -157,7 +165,11 @@ EDGERT_API edgert_status edgert_bundle_describe(const edgert_bundle *bundle, edg
 EDGERT_API uint32_t edgert_bundle_program_count(const edgert_bundle *bundle);
 EDGERT_API edgert_status edgert_bundle_program(const edgert_bundle *bundle, uint32_t index, edgert_program_info *out);
 
-/* Chooses a program, allocates its arena and starts its threads. `bundle` is borrowed and must outlive the session. */
+/* Chooses a program, allocates its arena and starts its threads. `bundle` is borrowed and must outlive the session.
+ *
+ * The program's cores are dealt to the threads; core 0 is on the thread that calls edgert_session_run. Where a program is
+ * made for cores of unequal speed, and the machine has CPUs of unequal capacity, the started threads stay on the CPUs that
+ * match; the calling thread is the caller's to place (core 0 is the fastest). Else nothing is pinned. */
 EDGERT_API edgert_status edgert_session_open(const edgert_bundle *bundle, const edgert_session_options *options,
                                              edgert_session **out);
 EDGERT_API void edgert_session_close(edgert_session *session);
@@ -192,7 +204,8 @@ EDGERT_API edgert_status edgert_session_golden_input(const edgert_session *sessi
 EDGERT_API edgert_status edgert_session_golden_output(const edgert_session *session, uint32_t sample, uint32_t index,
                                                       const void **data, size_t *bytes);
 
-/* Calls `hook` after every step of every run, on the calling thread; NULL ends it. */
+/* After every run, calls `hook` for every step in the order of the program, on the calling thread; NULL ends it. The hook
+ * must not use the session. Setting it allocates, runs do not. */
 EDGERT_API edgert_status edgert_session_profile(edgert_session *session, edgert_profile_hook hook, void *user);
 
 #ifdef __cplusplus

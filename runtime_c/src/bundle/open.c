@@ -125,6 +125,7 @@ edgert_status edgert_bundle_program(const edgert_bundle *bundle, uint32_t index,
   *out = (edgert_program_info){
       .target = ert_string(program, ERT_FIELD_PROGRAM_TARGET),
       .arch = ert_string(program, ERT_FIELD_PROGRAM_ARCH),
+      .cores = ert_u32(program, ERT_FIELD_PROGRAM_CORES, 1),
       .steps = ert_items(program, ERT_FIELD_PROGRAM_STEPS).count,
       .arena_bytes = ert_u64(program, ERT_FIELD_PROGRAM_ARENA_BYTES, 0),
       .runnable = ert_program_runnable(program),

@@ -1,5 +1,7 @@
-/* How many cores this process may use: the affinity mask, limited by the cgroup's share of processor time. */
+/* The cores that this process may use: how many, by the affinity mask and the cgroup's share of processor time, and which
+ * of them are the fastest. */
 #include <fcntl.h>
+#include <inttypes.h>
 #include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -87,4 +89,38 @@ uint32_t ert_cpu_cores(void) {
   cpu_set_t set;
   long cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN);
   return limit_by_groups(cores > 0 ? (uint32_t)cores : 1);
+}
+
+/* What a file says of a CPU's speed; 0 if there is none. */
+static uint64_t capacity(const char *folder, uint32_t cpu, const char *file) {
+  text name;
+  snprintf(name.s, sizeof name.s, "/cpu%" PRIu32 "/%s", cpu, file);
+  return strtoull(read_file(folder, name.s, "").s, NULL, 10);
+}
+
+/* Sorts the CPUs by what `file` says of each; 0 if it says nothing of one, or the same of all. */
+static uint32_t sort_by(const char *file, const char *folder, const cpu_set_t *allowed, uint32_t most, uint32_t *cpus) {
+  uint64_t found[CPU_SETSIZE], least = UINT64_MAX, best = 0;
+  uint32_t count = 0;
+  for (uint32_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+    if (!CPU_ISSET(cpu, allowed)) continue;
+    found[cpu] = capacity(folder, cpu, file);
+    least = found[cpu] < least ? found[cpu] : least;
+    best = found[cpu] > best ? found[cpu] : best;
+    uint32_t at = count;
+    while (at > 0 && found[cpus[at - 1]] < found[cpu]) at--;
+    if (at == most) continue;
+    if (count < most) count++;
+    memmove(cpus + at + 1, cpus + at, (count - at - 1) * sizeof *cpus);
+    cpus[at] = cpu;
+  }
+  return least == 0 || least == best ? 0 : count;
+}
+
+uint32_t ert_cpus_by_capacity(const char *folder, const cpu_set_t *allowed, uint32_t most, uint32_t *cpus) {
+  cpu_set_t own;
+  if (!allowed && sched_getaffinity(0, sizeof own, &own) != 0) return 0;
+  if (!allowed) allowed = &own;
+  uint32_t count = sort_by("cpu_capacity", folder, allowed, most, cpus);
+  return count > 0 ? count : sort_by("cpufreq/cpuinfo_max_freq", folder, allowed, most, cpus);
 }

@@ -2,6 +2,7 @@
 #ifndef ERT_PLATFORM_CPU_H
 #define ERT_PLATFORM_CPU_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -13,5 +14,10 @@ bool ert_cpu_has_sha256(void);
 
 /* Cores that this process may use: the affinity mask, limited by the cgroup's share of processor time. At least 1. */
 uint32_t ert_cpu_cores(void);
+
+/* The CPUs of `allowed` (NULL: those that the calling thread may use) by their capacity, highest first, at most `most`;
+ * returns how many. 0 if all are alike, or if their capacity is not known. Below `folder`, /sys/devices/system/cpu, it
+ * is what cpu<N>/cpu_capacity says of all of them, or cpu<N>/cpufreq/cpuinfo_max_freq. */
+uint32_t ert_cpus_by_capacity(const char *folder, const cpu_set_t *allowed, uint32_t most, uint32_t *cpus);
 
 #endif

@@ -28,6 +28,13 @@ edgert_status ert_thread_start(pthread_t *thread, void *(*main)(void *), void *a
   return error ? ert_fail(EDGERT_ERROR_THREAD, NULL, NULL, strerror(error)) : EDGERT_OK;
 }
 
+void ert_thread_pin(pthread_t thread, uint32_t cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (cpu < CPU_SETSIZE) CPU_SET(cpu, &set);
+  (void)pthread_setaffinity_np(thread, sizeof set, &set); /* an empty set, or a CPU that went away: it stays free */
+}
+
 edgert_status ert_gate_init(ert_gate *gate) {
   atomic_init(&gate->count, 0);
   atomic_init(&gate->sleepers, 0);

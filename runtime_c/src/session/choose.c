@@ -33,14 +33,39 @@ static edgert_status no_such_target(ert_vector programs, const char *target) {
                   ert_format("'%.80s'", target).s);
 }
 
-edgert_status ert_program_choose(const edgert_bundle *bundle, const char *target, ert_table *out) {
+/* The first target with a program that can run here; NULL if there is none. */
+static const char *first_target(ert_vector programs) {
+  for (uint32_t i = 0; i < programs.count; i++)
+    if (ert_program_runnable(ert_item(programs, i)) == EDGERT_OK)
+      return ert_string(ert_item(programs, i), ERT_FIELD_PROGRAM_TARGET);
+  return NULL;
+}
+
+/* Whether a program for `cores` serves `threads` threads better than one for `best`; 0: there is none yet. */
+static bool better(uint32_t cores, uint32_t best, uint32_t threads) {
+  if (best == 0) return true;
+  if ((cores <= threads) != (best <= threads)) return cores <= threads;
+  return cores <= threads ? cores > best : cores < best;
+}
+
+edgert_status ert_program_choose(const edgert_bundle *bundle, const char *target, uint32_t threads, ert_table *out) {
   ert_vector programs = ert_items(bundle->root, ERT_FIELD_BUNDLE_PROGRAMS);
+  const char *wanted = target ? target : first_target(programs);
+  if (!wanted) return explain(programs);
+  uint32_t best = 0;
+  ert_table refused = NULL;
   for (uint32_t i = 0; i < programs.count; i++) {
     ert_table program = ert_item(programs, i);
+    if (strcmp(ert_string(program, ERT_FIELD_PROGRAM_TARGET), wanted) != 0) continue;
+    if (ert_program_runnable(program) != EDGERT_OK) {
+      if (!refused) refused = program;
+      continue;
+    }
+    uint32_t cores = ert_u32(program, ERT_FIELD_PROGRAM_CORES, 1);
+    if (!better(cores, best, threads)) continue;
+    best = cores;
     *out = program;
-    if (target && strcmp(ert_string(program, ERT_FIELD_PROGRAM_TARGET), target) == 0)
-      return ert_program_runnable(program);
-    if (!target && ert_program_runnable(program) == EDGERT_OK) return EDGERT_OK;
   }
-  return target ? no_such_target(programs, target) : explain(programs);
+  if (best > 0) return EDGERT_OK;
+  return refused ? ert_program_runnable(refused) : no_such_target(programs, wanted);
 }

@@ -20,6 +20,7 @@ edgert_status edgert_session_describe(const edgert_session *session, edgert_sess
   *out = (edgert_session_info){
       .target = session->target,
       .isa = session->simd->name,
+      .cores = session->cores,
       .threads = threads,
       .steps = session->plan->n_steps,
       .arena_bytes = session->arena_bytes,
@@ -65,11 +66,5 @@ edgert_status edgert_session_output_shape(const edgert_session *session, uint32_
     info.shape[output->axis] = count < 0 ? 0 : count < most ? count : most;
   }
   memcpy(shape, info.shape, info.rank * sizeof *shape);
-  return EDGERT_OK;
-}
-
-edgert_status edgert_session_profile(edgert_session *session, edgert_profile_hook hook, void *user) {
-  session->hook = hook;
-  session->user = user;
   return EDGERT_OK;
 }

@@ -32,16 +32,19 @@ static edgert_status choose_isa(const char *isa, const ert_simd **out) {
 
 static edgert_status prepare_steps(edgert_session *session, ert_table program) {
   size_t scratch = 0;
+  uint32_t workers = ert_pool_workers(session->pool);
   for (uint32_t i = 0; i < session->plan->n_steps; i++) {
     ert_step *step = &session->plan->steps[i];
-    ert_prepare prepare = {.step = step, .simd = session->simd, .workers = ert_pool_workers(session->pool)};
+    bool shared = session->plan->turns[i].core == ERT_ALL_CORES;
+    ert_prepare prepare = {.step = step, .simd = session->simd, .workers = shared ? workers : 1};
+    ERT_TRY(ert_plan_expect_compact(&prepare));
     ERT_TRY(step->kernel->prepare(&prepare));
     ERT_TRY(ert_plan_expect_apart(session->plan, program, &prepare));
     if (step->scratch_bytes > scratch) scratch = step->scratch_bytes;
   }
   size_t total;
   if (!ert_align_up(scratch, ERT_ALIGNMENT, &session->scratch_bytes) ||
-      !ert_multiply(session->scratch_bytes, ert_pool_workers(session->pool), &total))
+      !ert_multiply(session->scratch_bytes, workers, &total))
     total = SIZE_MAX; /* which the allocation refuses */
   void *memory;
   ERT_TRY(ert_allocate(total, "scratch memory", &memory));
@@ -49,20 +52,29 @@ static edgert_status prepare_steps(edgert_session *session, ert_table program) {
   return EDGERT_OK;
 }
 
+/* As many workers as the program has cores, or the caller allows threads. */
+static edgert_status start_workers(edgert_session *session, ert_table program, uint32_t threads) {
+  uint32_t workers = session->cores < threads ? session->cores : threads, cpus[ERT_MOST_CORES];
+  bool placed = ert_workers_place(program, workers, "/sys/devices/system/cpu", NULL, cpus);
+  return ert_pool_open(workers, placed ? cpus : NULL, &session->pool);
+}
+
 static edgert_status build(edgert_session *session, const edgert_bundle *bundle,
                            const edgert_session_options *options) {
   ert_table program;
   ERT_TRY(choose_isa(options->isa, &session->simd));
-  ERT_TRY(ert_program_choose(bundle, options->target, &program));
+  ERT_TRY(ert_program_choose(bundle, options->target, options->threads, &program));
   session->bundle = bundle;
   session->target = ert_string(program, ERT_FIELD_PROGRAM_TARGET);
+  session->cores = ert_u32(program, ERT_FIELD_PROGRAM_CORES, 1);
   session->arena_bytes = ert_u64(program, ERT_FIELD_PROGRAM_ARENA_BYTES, 0);
   void *arena;
   ERT_TRY(ert_allocate(session->arena_bytes, "arena", &arena));
   session->arena = arena;
   ERT_TRY(ert_plan_open(bundle, program, session->arena, &session->plan));
-  ERT_TRY(ert_pool_open(options->threads, &session->pool));
-  return prepare_steps(session, program);
+  ERT_TRY(start_workers(session, program, options->threads));
+  ERT_TRY(prepare_steps(session, program));
+  return ert_schedule_open(session->plan, ert_pool_workers(session->pool), &session->schedule);
 }
 
 edgert_status edgert_session_open(const edgert_bundle *bundle, const edgert_session_options *given,
@@ -86,6 +98,8 @@ edgert_status edgert_session_open(const edgert_bundle *bundle, const edgert_sess
 void edgert_session_close(edgert_session *session) {
   if (!session) return;
   ert_pool_close(session->pool);
+  ert_free(session->profile);
+  ert_schedule_close(session->schedule);
   ert_plan_close(session->plan);
   ert_free(session->scratch);
   ert_free(session->arena);

@@ -5,6 +5,8 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "bundle/region.h"
+#include "session/view.h"
 
 /* How many of everything; verification has bounded the sum by a small multiple of the metadata's size. */
 typedef struct amounts {
@@ -34,29 +36,30 @@ static size_t reserve(size_t *end, size_t n, size_t size) {
   return at;
 }
 
-static void fill_tensor(ert_tensor *t, const edgert_bundle *bundle, ert_table table, uint8_t *arena) {
-  t->name = ert_string(table, ERT_FIELD_TENSOR_NAME);
-  t->dtype = ert_u8(table, ERT_FIELD_TENSOR_DTYPE, 0);
-  t->layout = ert_u8(table, ERT_FIELD_TENSOR_LAYOUT, 0);
-  ert_vector shape = ert_items(table, ERT_FIELD_TENSOR_SHAPE);
-  t->rank = (uint8_t)shape.count;
-  if (shape.count > 0) memcpy(t->shape, shape.data, shape.count * sizeof *t->shape);
-  memcpy(t->whole, t->shape, sizeof t->whole);
-  t->compact = true;
+static void fill_tensor(ert_plan *plan, uint32_t id, const edgert_bundle *bundle, ert_vector tables, uint8_t *arena) {
+  ert_tensor *t = &plan->tensors[id];
+  ert_region region = ert_region_of(tables, id);
+  t->name = ert_string(ert_item(tables, id), ERT_FIELD_TENSOR_NAME);
+  t->dtype = region.dtype;
+  t->layout = region.layout;
+  t->rank = region.rank;
+  memcpy(t->shape, region.shape, t->rank * sizeof *t->shape);
+  memcpy(t->whole, region.whole, t->rank * sizeof *t->whole);
   (void)ert_tensor_size(t->dtype, t->layout, t->rank, t->shape, &t->elements, &t->bytes); /* succeeded in program.c */
-  uint64_t offset = ert_u64(table, ERT_FIELD_TENSOR_OFFSET, 0);
-  uint8_t place = ert_u8(table, ERT_FIELD_TENSOR_PLACE, 0);
-  if (place == ERT_PLACE_ARENA) {
-    t->data = arena + offset;
-  } else if (place == ERT_PLACE_SEGMENT) {
+  t->compact = ert_view_compact(t);
+  size_t at = plan->views[id].at = ert_view_at(t, region.begin);
+  if (region.place == ERT_PLACE_ARENA) {
+    t->data = arena + region.offset + at;
+  } else if (region.place == ERT_PLACE_SEGMENT) {
     ert_vector segments = ert_items(bundle->root, ERT_FIELD_BUNDLE_SEGMENTS);
-    const uint8_t *segment = ert_segment_data(bundle, ert_item(segments, ert_u32(table, ERT_FIELD_TENSOR_INDEX, 0)));
-    t->data = (void *)(uintptr_t)(segment + offset); /* no step writes a constant, as verified */
+    const uint8_t *segment = ert_segment_data(bundle, ert_item(segments, region.index));
+    t->data = (void *)(uintptr_t)(segment + region.offset + at); /* no step writes a constant, as verified */
     t->constant = true;
   }
 }
 
 static void fill_step(ert_plan *plan, uint32_t index, ert_table table, lists *free) {
+  plan->turns[index] = (ert_turn){ert_u8(table, ERT_FIELD_STEP_CORE, 0), ert_u32(table, ERT_FIELD_STEP_PHASE, 0)};
   ert_vector inputs = ert_items(table, ERT_FIELD_STEP_INPUTS), outputs = ert_items(table, ERT_FIELD_STEP_OUTPUTS);
   ert_vector attributes = ert_items(table, ERT_FIELD_STEP_ATTRIBUTES), nodes = ert_items(table, ERT_FIELD_STEP_NODES);
   const int32_t *in = inputs.data, *out = outputs.data;
@@ -104,11 +107,11 @@ static void chain_views(ert_plan *plan, ert_vector tables) {
   for (uint32_t id = 0; id < plan->n_tensors; id++) {
     ert_table table = ert_item(tables, id);
     uint8_t place = ert_u8(table, ERT_FIELD_TENSOR_PLACE, 0);
-    plan->next_view[id] = ERT_NO_VIEW;
+    plan->views[id].next = ERT_NO_VIEW;
     if (place != ERT_PLACE_INPUT && place != ERT_PLACE_OUTPUT) continue;
     ert_binding *binding = place == ERT_PLACE_INPUT ? plan->inputs : plan->outputs;
     binding += ert_u32(table, ERT_FIELD_TENSOR_INDEX, 0);
-    plan->next_view[id] = binding->first_view;
+    plan->views[id].next = binding->first_view;
     binding->first_view = id;
   }
 }
@@ -126,7 +129,8 @@ edgert_status ert_plan_open(const edgert_bundle *bundle, ert_table program, uint
   size_t steps_at = reserve(&bytes, steps.count, sizeof(ert_step));
   size_t inputs_at = reserve(&bytes, inputs.count, sizeof(ert_binding));
   size_t outputs_at = reserve(&bytes, outputs.count, sizeof(ert_binding));
-  size_t views_at = reserve(&bytes, tensors.count, sizeof(uint32_t));
+  size_t views_at = reserve(&bytes, tensors.count, sizeof(ert_view));
+  size_t turns_at = reserve(&bytes, steps.count, sizeof(ert_turn));
   size_t operands_at = reserve(&bytes, n.operands, sizeof(ert_tensor *));
   size_t attributes_at = reserve(&bytes, n.attributes, sizeof(ert_attribute));
   void *memory;
@@ -138,14 +142,15 @@ edgert_status ert_plan_open(const edgert_bundle *bundle, ert_table program, uint
       .steps = (void *)(base + steps_at),
       .inputs = (void *)(base + inputs_at),
       .outputs = (void *)(base + outputs_at),
-      .next_view = (void *)(base + views_at),
+      .views = (void *)(base + views_at),
+      .turns = (void *)(base + turns_at),
       .n_tensors = tensors.count,
       .n_steps = steps.count,
       .n_inputs = inputs.count,
       .n_outputs = outputs.count,
   };
   lists free = {(void *)(base + operands_at), (void *)(base + attributes_at)};
-  for (uint32_t i = 0; i < tensors.count; i++) fill_tensor(&plan->tensors[i], bundle, ert_item(tensors, i), arena);
+  for (uint32_t i = 0; i < tensors.count; i++) fill_tensor(plan, i, bundle, tensors, arena);
   for (uint32_t i = 0; i < steps.count; i++) fill_step(plan, i, ert_item(steps, i), &free);
   fill_bindings(plan, plan->inputs, inputs, tensors);
   fill_bindings(plan, plan->outputs, outputs, tensors);
@@ -154,44 +159,46 @@ edgert_status ert_plan_open(const edgert_bundle *bundle, ert_table program, uint
   return EDGERT_OK;
 }
 
-/* Where a tensor lies: a stretch of the arena, of a segment or of a bound buffer. */
-typedef struct stretch {
-  uint32_t place, index;
-  uint64_t offset, bytes;
-} stretch;
-
-static stretch stretch_of(const ert_plan *plan, ert_table program, const ert_tensor *t) {
-  ert_table table = ert_item(ert_items(program, ERT_FIELD_PROGRAM_TENSORS), (uint32_t)(t - plan->tensors));
-  uint8_t place = ert_u8(table, ERT_FIELD_TENSOR_PLACE, 0);
-  return (stretch){
-      .place = place,
-      .index = place == ERT_PLACE_ARENA ? 0 : ert_u32(table, ERT_FIELD_TENSOR_INDEX, 0),
-      .offset = ert_u64(table, ERT_FIELD_TENSOR_OFFSET, 0),
-      .bytes = t->bytes,
-  };
-}
-
-static bool overlap(stretch a, stretch b) {
-  return a.place == b.place && a.index == b.index && a.bytes > 0 && b.bytes > 0 && a.offset < b.offset + b.bytes &&
-         b.offset < a.offset + a.bytes;
+/* Whether the elements of two operands in the same memory, the regions a and b, lie in the same bytes in the same order. */
+static bool coincide(const ert_plan *plan, const ert_tensor *s, const ert_region *a, const ert_tensor *t,
+                     const ert_region *b) {
+  if (s->dtype != t->dtype || s->layout != t->layout) return false;
+  if (a->offset + plan->views[s - plan->tensors].at != b->offset + plan->views[t - plan->tensors].at) return false;
+  if (s->compact && t->compact) return s->bytes == t->bytes;
+  return memcmp(s->whole, t->whole, sizeof s->whole) == 0 && memcmp(s->shape, t->shape, sizeof s->shape) == 0;
 }
 
 edgert_status ert_plan_expect_apart(const ert_plan *plan, ert_table program, const ert_prepare *p) {
   const ert_step *step = p->step;
+  ert_vector tensors = ert_items(program, ERT_FIELD_PROGRAM_TENSORS);
   for (uint32_t o = 0; o < step->n_out; o++) {
     const ert_tensor *y = step->out[o];
-    stretch written = stretch_of(plan, program, y);
+    ert_region written = ert_region_of(tensors, (uint32_t)(y - plan->tensors));
     for (uint32_t i = 0; i < step->n_in + o; i++) {
-      const ert_tensor *other = i < step->n_in ? step->in[i] : step->out[i - step->n_in];
-      if (!other) continue;
-      stretch there = stretch_of(plan, program, other);
-      if (!overlap(written, there)) continue;
-      bool alike = y->dtype == other->dtype && y->layout == other->layout && y->bytes == other->bytes;
-      if (o == 0 && i < 32 && (p->in_place >> i & 1) && alike && written.offset == there.offset) continue;
+      const ert_tensor *x = i < step->n_in ? step->in[i] : step->out[i - step->n_in];
+      if (!x) continue;
+      ert_region other = ert_region_of(tensors, (uint32_t)(x - plan->tensors));
+      if (ert_regions_apart(&written, &other)) continue;
+      bool allowed = o == 0 && i < 32 && (p->in_place >> i & 1);
+      if (allowed && coincide(plan, y, &written, x, &other)) continue;
       return ert_reject(p, "memory of an output", "apart from that of the other operands", "'%.80s' over '%.80s'",
-                        y->name, other->name);
+                        y->name, x->name);
     }
   }
+  return EDGERT_OK;
+}
+
+static edgert_status expect_compact_operand(const ert_prepare *p, const ert_tensor *t) {
+  if (!t || t->compact) return EDGERT_OK;
+  return ert_reject(p, "memory of an operand", "no gaps: the kernel takes no strided views", "the view '%.80s'",
+                    t->name);
+}
+
+edgert_status ert_plan_expect_compact(const ert_prepare *p) {
+  const ert_step *step = p->step;
+  if (step->kernel->views) return EDGERT_OK;
+  for (uint32_t i = 0; i < step->n_in; i++) ERT_TRY(expect_compact_operand(p, step->in[i]));
+  for (uint32_t i = 0; i < step->n_out; i++) ERT_TRY(expect_compact_operand(p, step->out[i]));
   return EDGERT_OK;
 }
 

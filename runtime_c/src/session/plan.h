@@ -10,23 +10,39 @@ typedef struct ert_binding {
   ert_tensor *tensor;
   const ert_tensor *count; /* how much of `axis` is meaningful; NULL if all */
   uint32_t axis;
-  uint32_t first_view; /* tensors in this buffer: ids chained by ert_plan.next_view */
+  uint32_t first_view; /* tensors in this buffer: ids chained by ert_view.next */
   bool bound;
 } ert_binding;
 
 enum { ERT_NO_VIEW = UINT32_MAX };
 
+/* Where a tensor lies in what it is a view of. */
+typedef struct ert_view {
+  size_t at;     /* bytes from the root's first element to its own; 0 if it is no view */
+  uint32_t next; /* the next tensor in the same bound buffer, or ERT_NO_VIEW */
+} ert_view;
+
+/* Who runs a step, and when. */
+typedef struct ert_turn {
+  uint32_t core; /* of the program; ERT_ALL_CORES: each a share of the tasks */
+  uint32_t phase;
+} ert_turn;
+
 typedef struct ert_plan {
   ert_tensor *tensors;
   ert_step *steps;
   ert_binding *inputs, *outputs;
-  uint32_t *next_view; /* for every tensor, the next one in the same bound buffer, or ERT_NO_VIEW */
+  ert_view *views; /* of every tensor */
+  ert_turn *turns; /* of every step */
   uint32_t n_tensors, n_steps, n_inputs, n_outputs;
 } ert_plan;
 
 /* Builds the plan of a runnable program in one block of memory; free with ert_plan_close. Constants point
  * into the bundle, tensors of the arena into `arena`, those of inputs and outputs nowhere yet. */
 edgert_status ert_plan_open(const edgert_bundle *bundle, ert_table program, uint8_t *arena, ert_plan **out);
+
+/* Proves that a step whose kernel takes no strided views has none; before its kernel prepares it. */
+edgert_status ert_plan_expect_compact(const ert_prepare *p);
 
 /* Proves of a prepared step that its outputs overlap no other operand, but the first exactly an input that the kernel
  * allows. `program` is the plan's. */

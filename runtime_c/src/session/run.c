@@ -23,8 +23,9 @@ static edgert_status bind(edgert_session *session, ert_binding *bindings, uint32
   if ((uintptr_t)data % alignment != 0)
     return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, where.s, ert_format("a multiple of %zu", alignment).s,
                     ert_format("%p", data).s);
-  for (uint32_t id = binding->first_view; id != ERT_NO_VIEW; id = session->plan->next_view[id])
-    session->plan->tensors[id].data = data;
+  const ert_view *views = session->plan->views;
+  for (uint32_t id = binding->first_view; id != ERT_NO_VIEW; id = views[id].next)
+    session->plan->tensors[id].data = (char *)data + views[id].at;
   binding->bound = true;
   session->checked = false;
   session->ran = false;
@@ -74,46 +75,28 @@ static edgert_status check_bindings(edgert_session *session) {
   return EDGERT_OK;
 }
 
-/* What the workers of one step need. */
-typedef struct share {
-  const edgert_session *session;
-  const ert_step *step;
-} share;
-
-/* Runs one worker's contiguous part of the tasks: always the same one. */
-static void run_share(void *context, uint32_t worker, uint32_t workers) {
-  const share *s = context;
-  int64_t each = s->step->tasks / workers, more = s->step->tasks % workers; /* the first `more` workers take one more */
-  int64_t begin = each * worker + (worker < more ? worker : more);
-  int64_t end = begin + each + (worker < more);
-  if (begin < end) s->step->kernel->run(s->step, begin, end, s->session->scratch + worker * s->session->scratch_bytes);
-}
-
-static void run_step(const edgert_session *session, const ert_step *step) {
-  if (step->tasks > 1) {
-    ert_pool_run(session->pool, run_share, &(share){session, step});
-  } else if (step->tasks == 1) {
-    step->kernel->run(step, 0, 1, session->scratch);
-  }
-}
-
-static void run_profiled(const edgert_session *session) {
-  for (uint32_t i = 0; i < session->plan->n_steps; i++) {
-    const ert_step *step = &session->plan->steps[i];
-    edgert_step_event event = {.step = i, .kernel = step->kernel->name, .node = step->node, .begin_ns = ert_clock_ns()};
-    run_step(session, step);
-    event.end_ns = ert_clock_ns();
-    session->hook(session->user, &event);
+/* Runs a worker's list: always the same one. */
+static void work(void *context, uint32_t worker) {
+  const edgert_session *session = context;
+  const ert_schedule *schedule = session->schedule;
+  ert_stamp *stamps = session->profile ? session->profile->stamps : NULL;
+  uint8_t *scratch = session->scratch + worker * session->scratch_bytes;
+  for (size_t i = schedule->first[worker]; i < schedule->first[worker + 1]; i++) {
+    const ert_work *w = &schedule->work[i];
+    if (!w->step) {
+      ert_pool_barrier(session->pool);
+      continue;
+    }
+    if (stamps) stamps[i].begin_ns = ert_clock_ns();
+    w->step->kernel->run(w->step, w->begin, w->end, scratch);
+    if (stamps) stamps[i].end_ns = ert_clock_ns();
   }
 }
 
 edgert_status edgert_session_run(edgert_session *session) {
   if (!session->checked) ERT_TRY(check_bindings(session));
-  if (session->hook) {
-    run_profiled(session);
-  } else {
-    for (uint32_t i = 0; i < session->plan->n_steps; i++) run_step(session, &session->plan->steps[i]);
-  }
+  ert_pool_run(session->pool, work, session);
   session->ran = true;
+  if (session->profile) ert_profile_report(session);
   return EDGERT_OK;
 }

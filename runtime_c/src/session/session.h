@@ -3,26 +3,39 @@
 #define ERT_SESSION_SESSION_H
 
 #include "kernels/simd/simd.h"
+#include "platform/cpu.h"
 #include "session/plan.h"
 #include "session/pool.h"
+#include "session/profile.h"
+#include "session/schedule.h"
+
+enum { ERT_MOST_CORES = 255 }; /* of a program */
 
 struct edgert_session {
   const edgert_bundle *bundle; /* borrowed, like the next */
   const char *target;
   const ert_simd *simd;
+  uint32_t cores; /* that the program is made for */
   ert_plan *plan; /* owned, like all that follows */
   uint8_t *arena; /* zeroed once */
   size_t arena_bytes;
   uint8_t *scratch;     /* one piece for every worker */
   size_t scratch_bytes; /* of one piece, a multiple of 64 */
   ert_pool *pool;
-  bool checked; /* bindings have not changed since they were found complete and disjoint */
-  bool ran;     /* since the last binding of an output */
-  edgert_profile_hook hook;
-  void *user;
+  ert_schedule *schedule;
+  ert_profile *profile; /* NULL: nobody looks */
+  bool checked;         /* bindings have not changed since they were found complete and disjoint */
+  bool ran;             /* since the last binding of an output */
 };
 
-/* choose.c: the program called `target`, or the first one that can run here. */
-edgert_status ert_program_choose(const edgert_bundle *bundle, const char *target, ert_table *out);
+/* choose.c: of the programs for `target` (NULL: for the first target that can run here) that can run here, the one for the
+ * most cores up to `threads`, or if all are for more, the one for the fewest. */
+edgert_status ert_program_choose(const edgert_bundle *bundle, const char *target, uint32_t threads, ert_table *out);
+
+/* place.c: finds cpus[w] for each of `workers` workers such that fast cores of the program are on fast CPUs. False if
+ * there is nothing to choose: its cores or this machine's CPUs are alike, or the workers more than the CPUs. `folder` is
+ * /sys/devices/system/cpu; `allowed` lists the CPUs that may be used, NULL for those of the calling thread. */
+bool ert_workers_place(ert_table program, uint32_t workers, const char *folder, const cpu_set_t *allowed,
+                       uint32_t *cpus);
 
 #endif
