@@ -250,6 +250,25 @@ def test_a_part_gives_the_box_of_the_whole(case: Callable[[Rng], Case]) -> None:
             check_part(part.op, pieces, random_box(rng, part.op, inner), case.__name__ not in ROUNDS)
 
 
+def test_every_piece_of_a_pool() -> None:
+    """Of one dimension, with windows past the end padding (ceil_mode), which averages must not count."""
+    rng, past = np.random.default_rng(0), 0
+    for _ in range(300):
+        kernel, stride, dilation, extent = (int(rng.integers(1, most)) for most in (5, 5, 3, 10))
+        window = (kernel - 1) * dilation + 1
+        pads = tuple(int(rng.integers(0, window)) for _ in range(2))
+        if extent + sum(pads) < window:
+            continue
+        kind, ceil_mode = one(rng, "max", "average"), chance(rng, 0.7)
+        op = ops.Pool(kind, (kernel,), (stride,), pads, (dilation,), ceil_mode, chance(rng))
+        x = grid(rng, 1, 1, extent)
+        count = op.infer([type_of(x)])[0].shape[2]
+        past += (count - 1) * stride + window > sum(pads) + extent and op.kind == "average" and op.count_include_pad
+        for begin, end in itertools.combinations(range(count + 1), 2):
+            check_part(op, [x], ((0, 1), (0, 1), (begin, end)))
+    assert past >= 10
+
+
 EXACT = (conv, conv_transpose, pool, lrn, matmul, concat, transpose, slice_, expand, pad)
 
 
