@@ -151,8 +151,8 @@ def _races(program: Program, pairs: int, where: str) -> int:
     races = Races(program, pairs)
     for first, second in races.find():
         inside = f"{where}.steps[{second.step}]: '{program.tensors[second.tensor].name}' on core {second.core}"
-        got = f"'{program.tensors[first.tensor].name}' of step {first.step} on core {first.core}"
-        _expect(False, inside, "memory that no other core writes, or touches if written, in its phase", got)
+        got = f"that of '{program.tensors[first.tensor].name}', step {first.step} on core {first.core}"
+        _expect(False, inside, "memory apart from other cores' in its phase", got)
     _expect(races.pairs <= pairs, where, f"at most {pairs} pairs of operands in the same memory", races.pairs)
     return pairs - races.pairs
 

@@ -1,4 +1,7 @@
-"""One broken bundle for each rule of the metadata: what to change in the description, and what the error says."""
+"""Broken bundles for each rule of the metadata: what to change in the description, and what the error says.
+
+RULES change `description()`, SPLIT_RULES `split_description()`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import numpy as np
 
 from tests.edgert.edge_files import PAGE
 
-__all__ = ["RULES", "G", "P", "at"]
+__all__ = ["RULES", "SPLIT_RULES", "G", "P", "at", "together"]
 
 
 def at(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
@@ -21,6 +24,16 @@ def at(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         for part in way:
             place = place[part]
         place[last] = value
+
+    return change
+
+
+def together(*changes: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+    """All changes, one after the other."""
+
+    def change(described: dict[str, Any]) -> None:
+        for single in changes:
+            single(described)
 
     return change
 
@@ -77,9 +90,120 @@ RULES: list[tuple[str, Any, str]] = [
     (P + "steps.0.outputs", [2], "may be written"),
     (P + "steps.0.attributes.1.name", "activation", "ascending order"),
     (P + "steps.0.attributes.1.name", "a", "ascending order"),
+    (P + "tensors.3.begin", [0, 0, 0, 0], "none without a root"),
+    (P + "cores", 0, "1 to 255"),
+    (P + "cores", 256, "1 to 255"),
+    (P + "cores", (1 << 32) - 1, "1 to 255"),
+    (P + "speeds", [1.0, 1.0], "none, or those of 1 cores"),
+    (P + "speeds", [0.5], "relative to the fastest"),
+    (P + "steps.0.core", 1, "core: expected below 1, or 255"),
+    (P + "steps.0.core", 254, "core: expected below 1, or 255"),
+    (P + "steps.0.phase", 1, "phase: expected 0"),
+    (P + "steps.2.phase", 2, "phase: expected 0 or 1"),
+    (P + "steps.2.phase", (1 << 32) - 1, "phase: expected 0 or 1"),
     (G + "inputs.0.segment", 2, "a segment below 2"),
     (G + "inputs.0.offset", 1 << 60, "an end within"),
     (G + "outputs.1.length", 1 << 60, "an end within"),
     (G + "atol", -1.0, "finite tolerances"),
     (G + "rtol", float("nan"), "finite tolerances"),
+]
+
+T = P + "tensors."  # roots: 0 x, 1 y, 2 w, 3 a, 4 b (block16), 5 c (block16); then two views of each
+WEIGHTS, DEPTHS = 2, 3  # layouts
+
+
+def _added(*tensors: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
+    """Tensors in the arena, from 18 on, that no step uses."""
+
+    def change(described: dict[str, Any]) -> None:
+        described["programs"][0]["tensors"] += tensors
+        described["programs"][0]["arena_bytes"] = 1 << 20
+
+    return change
+
+
+def _cut(layout: int, whole: list[int], begin: list[int], shape: list[int]) -> Callable[[dict[str, Any]], None]:
+    """A tensor that no step uses, and a view of it."""
+    root = {"name": "r", "dtype": 1, "layout": layout, "shape": whole}
+    return _added(root, root | {"root": 18, "begin": begin, "shape": shape})
+
+
+def _phases(*phases: int) -> Callable[[dict[str, Any]], None]:
+    """The phases of the steps."""
+    return together(*(at(f"{P}steps.{number}.phase", phase) for number, phase in enumerate(phases)))
+
+
+def _view_6(begin: int, channels: int) -> Callable[[dict[str, Any]], None]:
+    """Other channels of the first view of x."""
+    return together(at(T + "6.begin", [0, begin, 0, 0]), at(T + "6.shape", [1, channels, 3, 4]))
+
+
+COUNTS = {"name": "counts", "dtype": 7, "shape": [2]}
+SPLIT_RULES: list[tuple[str, Callable[[dict[str, Any]], None], str]] = [
+    ("root behind the tensors", at(T + "6.root", 18), "root: expected -1 or a tensor below 18"),
+    ("negative root", at(T + "6.root", -2), "root: expected -1 or a tensor below 18"),
+    ("lowest root", at(T + "6.root", -(1 << 31)), "root: expected -1 or a tensor below 18"),
+    ("view of itself", at(T + "6.root", 6), "no view"),
+    ("view of a view", at(T + "6.root", 7), "no view"),
+    ("view without a root", at(T + "6.root", -1), "none without a root"),
+    ("root of another element type", at(T + "6.dtype", 6), "as of its root"),
+    ("root of another layout", at(T + "14.layout", 0), "as of its root"),
+    ("root in another place", at(T + "6.place", 3), "as of its root"),
+    ("root of another input", at(T + "6.index", 1), "as of its root"),
+    ("root in another segment", at(T + "10.index", 1), "as of its root"),
+    ("root at another offset", at(T + "14.offset", 0), "as of its root"),
+    ("view of lower rank", at(T + "6.shape", [16, 3, 4]), "4 dimensions as of its root"),
+    ("view of higher rank", at(T + "6.shape", [1, 16, 3, 4, 1]), "4 dimensions as of its root"),
+    ("no begin", at(T + "6.begin", []), "begin: expected 4 entries"),
+    ("begin of another rank", at(T + "6.begin", [0, 0, 0]), "begin: expected 4 entries"),
+    ("begin before the root", at(T + "6.begin", [0, -1, 0, 0]), "a box within 32"),
+    ("lowest begin", at(T + "6.begin", [0, -(1 << 63), 0, 0]), "a box within 32"),
+    ("highest begin", at(T + "6.begin", [0, (1 << 63) - 1, 0, 0]), "a box within 32"),
+    ("view beyond the root", at(T + "6.begin", [0, 17, 0, 0]), "a box within 32"),
+    ("view longer than the root", at(T + "6.shape", [1, 33, 3, 4]), "a box within 32"),
+    ("empty view beyond the root", _view_6(33, 0), "a box within 32"),
+    ("view with an extent", at(T + "6.extent_axis", 1), "-1, as it is a view"),
+    ("view in the middle of a block", at(T + "14.begin", [0, 8, 0, 0]), "whole blocks of 16 of 32"),
+    ("view of half a block", at(T + "14.shape", [1, 8, 3, 4]), "whole blocks of 16 of 32"),
+    ("half a block of a vector", _cut(1, [20], [0], [8]), "whole blocks of 16 of 20"),
+    ("half a block of outputs", _cut(WEIGHTS, [2, 20, 40, 3], [0, 0, 0, 0], [2, 8, 40, 3]), "whole blocks of 16"),
+    ("half a block of inputs", _cut(WEIGHTS, [2, 20, 40, 3], [0, 0, 8, 0], [2, 20, 32, 3]), "whole blocks of 16"),
+    ("part of a kernel", _cut(WEIGHTS, [2, 20, 40, 3], [0, 0, 0, 0], [2, 20, 40, 2]), "all of the kernel's 3"),
+    ("half a block of a depthwise", _cut(DEPTHS, [40, 3, 3], [8, 0, 0], [32, 3, 3]), "whole blocks of 16 of 40"),
+    ("part of a depthwise kernel", _cut(DEPTHS, [40, 3, 3], [0, 0, 1], [40, 3, 2]), "all of the kernel's 3"),
+    (
+        "a count that is a view",
+        _added(
+            COUNTS,
+            COUNTS | {"root": 18, "begin": [1], "shape": [1]},
+            {"name": "counted", "dtype": 1, "shape": [4], "extent_axis": 0, "extent_count": 19},
+        ),
+        "one planar int64, no view",
+    ),
+    ("a view as an input", together(at(P + "inputs", [6]), _view_6(0, 32)), "a tensor that is no view"),
+    ("a view as an output", together(at(P + "outputs", [8]), at(T + "8.shape", [1, 32, 3, 4])), "that is no view"),
+    ("half a view as an input", at(P + "inputs", [6]), "768 bytes"),
+    ("one speed of two", at(P + "speeds", [1.0]), "none, or those of 2 cores"),
+    ("a speed of 0", at(P + "speeds", [1.0, 0.0]), "relative to the fastest"),
+    ("a negative speed", at(P + "speeds", [1.0, -1.0]), "relative to the fastest"),
+    ("a speed that is no number", at(P + "speeds", [1.0, float("nan")]), "relative to the fastest"),
+    ("an infinite speed", at(P + "speeds", [1.0, float("inf")]), "relative to the fastest"),
+    ("a speed above 1", at(P + "speeds", [1.0, 1.5]), "relative to the fastest"),
+    ("no fastest core", at(P + "speeds", [0.5, 0.5]), "relative to the fastest"),
+    ("a core too many", at(P + "steps.2.core", 2), "core: expected below 2, or 255"),
+    ("fewer cores", together(at(P + "cores", 1), at(P + "speeds", [])), "core: expected below 1, or 255"),
+    ("phases that fall", _phases(0, 0, 0, 0, 1, 0, 1, 2, 2), "phase: expected 1 or 2, got 0"),
+    ("a phase left out", _phases(0, 0, 0, 0, 1, 3, 3, 4, 4), "phase: expected 1 or 2, got 3"),
+    ("no first phase", _phases(1, 1, 1, 1, 2, 3, 3, 4, 4), "phase: expected 0, got 1"),
+    ("both cores write the same", at(P + "steps.2.outputs", [12]), "memory apart from other cores'"),
+    ("a core reads what the other writes", at(P + "steps.2.inputs", [12, 11]), "memory apart from other cores'"),
+    ("a core writes what the other reads", at(P + "steps.0.inputs", [13, 10]), "memory apart from other cores'"),
+    ("a core writes all of a tensor", at(P + "steps.7.outputs", [1]), "memory apart from other cores'"),
+    ("a core reads all of a tensor", at(P + "steps.3.inputs", [3]), "memory apart from other cores'"),
+    ("no barrier before a shared step", _phases(0, 0, 0, 0, 0, 1, 1, 2, 2), "memory apart from other cores'"),
+    ("no barrier after a shared step", _phases(0, 0, 0, 0, 1, 1, 1, 2, 2), "memory apart from other cores'"),
+    ("no barrier at all", _phases(0, 0, 0, 0, 0, 0, 0, 0, 0), "memory apart from other cores'"),
+    ("two shared steps at once", at(P + "steps.3.core", 255), "memory apart from other cores'"),
+    ("more pairs than may be compared", at(P + "steps.2.inputs", [7] * 2000), "at most [0-9]* pairs of operands"),
+    ("overlapping roots that differ", at(P + "steps.6.outputs", [13]), "memory apart from other cores'"),
 ]

@@ -15,6 +15,7 @@ from packer.bundle.encode import encode
 __all__ = [
     "HEADER",
     "PAGE",
+    "Description",
     "assemble",
     "changed",
     "description",

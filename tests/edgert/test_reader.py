@@ -16,8 +16,17 @@ import pytest
 from edgert import errors
 from edgert.layouts import BLOCK16, DEPTH16, PLANAR, WEIGHT16, stored_elements, unpack
 from edgert.reader import read
-from tests.edgert.broken import RULES, G, at
-from tests.edgert.edge_files import HEADER, PAGE, assemble, changed, description, metadata_length, sign
+from tests.edgert.broken import RULES, SPLIT_RULES, G, at
+from tests.edgert.edge_files import (
+    HEADER,
+    PAGE,
+    assemble,
+    changed,
+    description,
+    metadata_length,
+    sign,
+    split_description,
+)
 
 
 @pytest.fixture(scope="module")
@@ -167,8 +176,8 @@ def header(offset: int, code: str, value: Any) -> Callable[[bytes], bytes]:
     ("change", "error", "text"),
     [
         (header(0, "<B", 0x88), errors.NotABundleError, "expected the file to start"),
-        (header(8, "<H", 2), errors.VersionError, "expected format 1.0 to 1.0 without flags, got 2.0"),
-        (header(10, "<H", 1), errors.VersionError, "got 1.1"),
+        (header(8, "<H", 2), errors.VersionError, "expected format 1.0 to 1.1 without flags, got 2.1"),
+        (header(10, "<H", 2), errors.VersionError, "got 1.2"),
         (header(12, "<I", 1), errors.VersionError, "with flags 1"),
         (header(16, "<Q", 1 << 40), errors.TruncatedError, "expected 1099511627776 bytes"),
         (header(24, "<Q", 136), errors.MalformedError, "at 128, got"),
@@ -190,6 +199,12 @@ def test_header_rules(good: bytes, change: Callable[[bytes], bytes], error: type
 def test_rules_of_the_metadata(path: str, value: Any, text: str) -> None:
     with pytest.raises(errors.MalformedError, match=text):
         read(assemble(changed(at(path, value))))
+
+
+@pytest.mark.parametrize(("change", "text"), [row[1:] for row in SPLIT_RULES], ids=[row[0] for row in SPLIT_RULES])
+def test_rules_of_views_cores_and_phases(change: Callable[[dict[str, Any]], None], text: str) -> None:
+    with pytest.raises(errors.MalformedError, match=text):
+        read(assemble(changed(change, split_description)))
 
 
 def test_file_must_end_with_its_last_segment() -> None:

@@ -18,8 +18,17 @@ from edgert.dtypes import DTYPES
 from edgert.errors import EdgertError
 from edgert.reader import read
 from packer.api import pack
-from tests.edgert.broken import RULES, at
-from tests.edgert.edge_files import HEADER, PAGE, assemble, changed, description, metadata_length, sign
+from tests.edgert.broken import RULES, SPLIT_RULES, at
+from tests.edgert.edge_files import (
+    HEADER,
+    PAGE,
+    assemble,
+    changed,
+    description,
+    metadata_length,
+    sign,
+    split_description,
+)
 from tests.fuzz.seeds import networks
 from tests.malformed import flat
 from tests.malformed.described import describe
@@ -66,8 +75,8 @@ FILES: tuple[tuple[str, bytes, str, str], ...] = (
     ("part of the magic", GOOD[:5], "truncated", "128 bytes"),
     ("part of the header", GOOD[:127], "truncated", "128 bytes"),
     ("major version 0", put(8, "H", 0), "version", "version 1.0"),
-    ("major version 2", put(8, "H", 2), "version", "got 2.0"),
-    ("minor version 1", put(10, "H", 1), "version", "got 1.1"),
+    ("major version 2", put(8, "H", 2), "version", "got 2.1"),
+    ("minor version 2", put(10, "H", 2), "version", "got 1.2"),
     ("flags", put(12, "I", 1 << 31), "version", "flags 2147483648"),
     ("last byte missing", GOOD[:-1], "truncated", "length of the file"),
     ("one byte more", GOOD + bytes(1), "truncated", "length of the file"),
@@ -115,6 +124,12 @@ WORDS = {"segments": SEGMENT, "tensors": TENSOR, "steps": STEP, "goldens": "gold
 def test_metadata(path: str, value: Any) -> None:
     words = [WORDS[word] for word in path.split(".") if word in WORDS] or ["program|'cpu'"]
     expect(assemble(changed(at(path, value))), "malformed", words[-1])
+
+
+@pytest.mark.parametrize("change", [row[1] for row in SPLIT_RULES], ids=[row[0] for row in SPLIT_RULES])
+def test_views_cores_and_phases(change: Any) -> None:
+    part = r"program 'cpu'(, (step|tensor|input|output) \d|\n)"
+    expect(assemble(changed(change, split_description)), "malformed", part)
 
 
 # ---- steps: every kernel ----
@@ -304,6 +319,7 @@ def test_unknown_kernel(kernels: dict[str, dict[str, Any]]) -> None:
 def test_corpus_is_large() -> None:
     files = [row[1] for row in FILES] + [flat.break_metadata(GOOD, rule[1]) for rule in flat.RULES]
     files += [assemble(changed(at(path, value))) for path, value, _ in RULES]
+    files += [assemble(changed(change, split_description)) for _, change, _ in SPLIT_RULES]
     distinct = {hashlib.sha256(file).digest() for file in files}
     assert len(distinct) >= len(files) - 2  # a few paths lead to the same file
     assert len(distinct) + sum(1 for _ in attribute_rules()) >= 120

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.edgert.edge_files import HEADER, assemble, description
-from tests.runtime_c.bundles import GOLDEN
-from tests.runtime_c.test_readers_agree import c_status, damaged
+from tests.edgert.edge_files import HEADER
+from tests.runtime_c.test_readers_agree import a_file, c_status, damaged
 
 HERE = Path(__file__).parent
 SCHEMA = HERE.parents[1] / "packer" / "bundle" / "edgert.fbs"
@@ -40,9 +39,9 @@ def google_accepts(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bytes]
     return accepts
 
 
-@pytest.mark.parametrize("name", ["session", "description"])
+@pytest.mark.parametrize("name", ["session", "description", "split_description"])
 def test_ours_is_stricter(google_accepts: Callable[[bytes], bool], name: str) -> None:
-    file = GOLDEN.read_bytes() if name == "session" else assemble(description())
+    file = a_file(name)
     assert google_accepts(file)
     accepted = refused = 0
     for changed, what in damaged(file, 8, 3000):

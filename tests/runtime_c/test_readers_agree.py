@@ -11,8 +11,14 @@ import pytest
 from edgert import read
 from edgert._native import OpenOptions, byref, library
 from edgert.errors import EdgertError
-from tests.edgert.edge_files import HEADER, assemble, description, sign
+from tests.edgert.edge_files import HEADER, assemble, description, sign, split_description
 from tests.runtime_c.bundles import GOLDEN
+
+
+def a_file(name: str) -> bytes:
+    """A good bundle."""
+    described = {"description": description, "split_description": split_description}
+    return assemble(described[name]()) if name in described else GOLDEN.read_bytes()
 
 
 def c_status(file: bytes, integrity: int) -> int:
@@ -60,9 +66,9 @@ def damaged(file: bytes, seed: int, count: int) -> Iterator[tuple[bytes, str]]:
         yield bytes(changed), f"seed {seed}, number {number}"
 
 
-@pytest.mark.parametrize("name", ["session", "description"])
+@pytest.mark.parametrize("name", ["session", "description", "split_description"])
 def test_agree_on_damage(name: str) -> None:
-    file = GOLDEN.read_bytes() if name == "session" else assemble(description())
+    file = a_file(name)
     assert expect_agreement(file, 0, "unchanged") == 0
     found = {expect_agreement(changed, 1, what) for changed, what in damaged(file, 5, 1500)}
     assert len(found) > 3  # accepted ones and several errors

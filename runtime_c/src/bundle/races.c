@@ -97,10 +97,9 @@ static edgert_status verify_pair(const ert_program *p, const ert_region *regions
   ert_text what = ert_format("'%.60s' on core %u",
                              ert_string(ert_item(p->tensors, second.tensor), ERT_FIELD_TENSOR_NAME), second.core);
   ert_text got =
-      ert_format("'%.60s' of step %" PRIu32 " on core %u",
+      ert_format("that of '%.60s', step %" PRIu32 " on core %u",
                  ert_string(ert_item(p->tensors, first.tensor), ERT_FIELD_TENSOR_NAME), first.step, first.core);
-  return ert_fail_step(p, second.step, what.s, "memory that no other core writes, or touches if written, in its phase",
-                       got.s);
+  return ert_fail_step(p, second.step, what.s, "memory apart from other cores' in its phase", got.s);
 }
 
 static edgert_status verify_phase(const ert_program *p, const ert_region *regions, phase in, access *accesses,

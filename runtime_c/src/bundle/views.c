@@ -64,7 +64,7 @@ edgert_status ert_view_verify(const ert_program *p, uint32_t id, const ert_entry
         ert_format("%u, %" PRIu32 " and %" PRIu64, view->place, view->index, view->offset).s);
   ert_table table = ert_item(p->tensors, id);
   if (ert_u8(table, ERT_FIELD_TENSOR_EXTENT_AXIS, UINT8_MAX) != UINT8_MAX)
-    return ert_fail_tensor(p, id, "axis of a view's extent", "-1", "another");
+    return ert_fail_tensor(p, id, "extent of a view", "none", "an axis");
   ert_vector begin = ert_items(table, ERT_FIELD_TENSOR_BEGIN);
   if (begin.count != view->rank)
     return ert_fail_tensor(p, id, "begin of a view", ert_format("%" PRIu32 " entries", view->rank).s,
