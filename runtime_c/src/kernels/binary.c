@@ -17,7 +17,7 @@ enum {
 };
 
 typedef struct binary_state {
-  ert_broadcast walk;
+  ert_walk walk; /* of a, b and y */
   int64_t units;
   ert_binary_row row; /* NULL: float32 to float32 */
   const ert_simd *simd;
@@ -46,11 +46,13 @@ static bool gives_bool(int kind) { return kind >= ERT_BINARY_EQUAL && kind <= ER
 
 /* When one operand is a row that repeats while the other moves on, the two inner dimensions become one long row. */
 static void plan_repetition(binary_state *s) {
-  ert_broadcast *w = &s->walk;
+  ert_walk *w = &s->walk;
   s->repeated = -1;
-  if (w->rank < 2 || w->elements == 0) return;
+  if (w->elements == 0 || w->rank < 2) return;
   int row = w->rank - 1, outer = w->rank - 2;
   int64_t n = w->shape[row];
+  const int64_t *to = w->stride[2];
+  if (to[row] != 1 || to[outer] != n) return;
   for (int k = 0; k < 2; k++) {
     const int64_t *own = w->stride[k], *other = w->stride[1 - k];
     if (own[row] != 1 || own[outer] != 0 || other[row] != 1 || other[outer] != n) continue;
@@ -66,7 +68,7 @@ static void plan_repetition(binary_state *s) {
     }
     w->shape[outer] *= n;
     w->stride[k][outer] = lanes ? 0 : 1;
-    w->stride[1 - k][outer] = 1;
+    w->stride[1 - k][outer] = w->stride[2][outer] = 1;
     w->rank--;
     return;
   }
@@ -94,7 +96,7 @@ static edgert_status prepare(ert_prepare *p) {
   s->in_size = ert_dtype_bytes(a->dtype);
   s->out_size = ert_dtype_bytes(y->dtype);
   s->row = a->dtype == EDGERT_F32 && !gives_bool(s->kind) ? NULL : ert_binary_row_find(s->kind, a->dtype);
-  const ert_broadcast *w = &s->walk;
+  const ert_walk *w = &s->walk;
   int last = w->rank - 1;
   s->form = w->stride[0][last] == 0 ? ERT_FORM_A_ONE : w->stride[1][last] == 0 ? ERT_FORM_B_ONE : ERT_FORM_SAME;
   plan_repetition(s);
@@ -115,7 +117,7 @@ static const char *make_tile(const binary_state *s, const void *from, char *tile
 
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   const binary_state *s = step->state;
-  const ert_broadcast *w = &s->walk;
+  const ert_walk *w = &s->walk;
   const int last = w->rank - 1;
   const char *in[2] = {step->in[0]->data, step->in[1]->data};
   char *y = step->out[0]->data;
@@ -124,30 +126,27 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   if (at >= stop) return;
   if (s->repeated >= 0) in[s->repeated] = make_tile(s, in[s->repeated], scratch);
 
-  ert_broadcast_cursor cursor;
-  ert_broadcast_seek(w, at, &cursor);
+  ert_cursor c;
+  ert_walk_seek(w, at, &c);
   while (at < stop) {
-    const int64_t i = cursor.index[last];
-    int64_t n = ert_min64(ert_min64(w->shape[last] - i, stop - at), CHUNK);
+    const int64_t phase = s->repeated >= 0 ? c.index[last] % s->period : 0;
+    int64_t n = ert_min64(ert_min64(ert_walk_left(w, &c), stop - at), CHUNK);
     const char *operand[2];
-    for (int k = 0; k < 2; k++) {
-      int64_t offset = k == s->repeated ? i % s->period : cursor.offset[k] + i * w->stride[k][last];
-      operand[k] = in[k] + (size_t)offset * s->in_size;
-    }
-    if (s->repeated >= 0) n = ert_min64(n, s->tile_size - i % s->period);
+    for (int k = 0; k < 2; k++)
+      operand[k] = in[k] + (size_t)(k == s->repeated ? phase : c.offset[k]) * s->in_size;
+    if (s->repeated >= 0) n = ert_min64(n, s->tile_size - phase);
     if (s->row) {
-      s->row(operand[0], operand[1], y + (size_t)at * s->out_size, (size_t)n, (size_t)w->stride[0][last],
+      s->row(operand[0], operand[1], y + (size_t)c.offset[2] * s->out_size, (size_t)n, (size_t)w->stride[0][last],
              (size_t)w->stride[1][last]);
     } else {
-      float *to = (float *)(void *)y + at;
+      float *to = (float *)(void *)y + c.offset[2];
       s->simd->binary(s->kind, s->form, (const void *)operand[0], (const void *)operand[1], to, (size_t)n);
       if (s->activation.kind != ERT_UNARY_IDENTITY)
         s->simd->unary(s->activation.kind, s->activation.alpha, s->activation.beta, to, to, (size_t)n);
     }
+    ert_walk_advance(w, &c, n);
     at += n;
-    cursor.index[last] += n;
-    if (cursor.index[last] == w->shape[last]) ert_broadcast_next(w, &cursor);
   }
 }
 
-const ert_kernel ert_kernel_binary = {.name = "binary", .prepare = prepare, .run = run};
+const ert_kernel ert_kernel_binary = {.name = "binary", .prepare = prepare, .run = run, .views = true};

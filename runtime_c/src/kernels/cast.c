@@ -3,12 +3,14 @@
 
 #include "kernels/dtypes.h"
 #include "kernels/tensor.h"
+#include "kernels/walk.h"
 
 enum { UNIT = 256 }; /* elements of a unit of work */
 
 typedef void (*cast_function)(const void *x, void *y, int64_t n);
 
 typedef struct cast_state {
+  ert_walk walk;
   cast_function function;
   int64_t units;
   size_t in_size, out_size;
@@ -99,6 +101,7 @@ static edgert_status prepare(ert_prepare *p) {
   s->function = find(x->dtype, y->dtype);
   s->in_size = ert_dtype_bytes(x->dtype);
   s->out_size = ert_dtype_bytes(y->dtype);
+  ert_walk_over(2, (const ert_tensor *[]){x, y}, &s->walk);
   s->units = x->elements / UNIT + (x->elements % UNIT != 0);
   p->step->tasks = ert_cut(s->units, UNIT, p->workers);
   return EDGERT_OK;
@@ -107,11 +110,17 @@ static edgert_status prepare(ert_prepare *p) {
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   (void)scratch;
   const cast_state *s = step->state;
-  begin = ert_cut_at(s->units, step->tasks, begin) * UNIT;
-  end = ert_min64(ert_cut_at(s->units, step->tasks, end) * UNIT, step->in[0]->elements);
-  if (begin >= end) return;
-  s->function((const char *)step->in[0]->data + (size_t)begin * s->in_size,
-              (char *)step->out[0]->data + (size_t)begin * s->out_size, end - begin);
+  int64_t at = ert_cut_at(s->units, step->tasks, begin) * UNIT;
+  const int64_t stop = ert_min64(ert_cut_at(s->units, step->tasks, end) * UNIT, s->walk.elements);
+  ert_cursor c;
+  if (at < stop) ert_walk_seek(&s->walk, at, &c);
+  while (at < stop) {
+    const int64_t n = ert_min64(ert_walk_left(&s->walk, &c), stop - at);
+    s->function((const char *)step->in[0]->data + (size_t)c.offset[0] * s->in_size,
+                (char *)step->out[0]->data + (size_t)c.offset[1] * s->out_size, n);
+    ert_walk_advance(&s->walk, &c, n);
+    at += n;
+  }
 }
 
-const ert_kernel ert_kernel_cast = {.name = "cast", .prepare = prepare, .run = run};
+const ert_kernel ert_kernel_cast = {.name = "cast", .prepare = prepare, .run = run, .views = true};

@@ -1,17 +1,22 @@
 /* lp_normalize: entries over the 1- or 2-norm along an axis; 0 where the norm is 0. */
 #include <math.h>
 
-#include "kernels/axis.h"
+#include "kernels/reduction.h"
+#include "kernels/tensor.h"
+
+enum { TILE = 256 };
 
 typedef struct lp_state {
-  ert_axis axis;
+  ert_reduction plan;
   int64_t p;
+  int64_t tile, units; /* columns of a unit */
 } lp_state;
 
 static edgert_status prepare(ert_prepare *p) {
   ERT_TRY(ert_expect_operands(p, 1, 1, 1, 1));
   ERT_TRY(ert_expect_planar(p));
   const ert_tensor *x = p->step->in[0];
+  bool axes[ERT_WALK_RANK] = {false};
   int64_t axis;
   void *state;
   ERT_TRY(ert_state(p, sizeof(lp_state), &state));
@@ -20,33 +25,38 @@ static edgert_status prepare(ert_prepare *p) {
   ERT_TRY(ert_expect_same_type(p, x, p->step->out[0]));
   ERT_TRY(ert_int(p, "axis", 0, x->rank - 1, &axis));
   ERT_TRY(ert_int_or(p, "p", 1, 2, 2, &s->p));
-  ert_axis_plan(p, x, (int)axis, (int)axis + 1, 4, &s->axis);
+  if (x->elements == 0) return p->step->tasks = 0, EDGERT_OK;
+  const ert_stored from = ert_stored_of(x), to = ert_stored_of(p->step->out[0]);
+  axes[axis] = true;
+  ert_reduction_plan(&from, to.stride, axes, 2, &s->plan);
+  s->tile = s->plan.trailing ? 1 : TILE;
+  s->units = ert_walk_tiles(&s->plan.kept, s->tile);
+  p->step->tasks = ert_cut(s->units, 4 * ert_min64(x->elements / s->units, INT32_MAX), p->workers);
   return EDGERT_OK;
 }
 
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   (void)scratch;
   const lp_state *s = step->state;
-  const ert_axis *a = &s->axis;
-  begin = ert_cut_at(a->units, step->tasks, begin);
-  end = ert_cut_at(a->units, step->tasks, end);
-  for (int64_t unit = begin; unit < end; unit++) {
-    int64_t first, width = ert_axis_unit(a, unit, &first);
-    const float *x = (const float *)step->in[0]->data + first;
-    float *y = (float *)step->out[0]->data + first;
-    double norm[ERT_AXIS_TILE] = {0};
-    for (int64_t row = 0; row < a->n; row++)
+  const ert_walk *w = &s->plan.folded;
+  end = ert_cut_at(s->units, step->tasks, end);
+  for (int64_t unit = ert_cut_at(s->units, step->tasks, begin); unit < end; unit++) {
+    ert_cursor at, c;
+    const int64_t width = ert_walk_tile(&s->plan.kept, s->tile, unit, &at);
+    const float *x = (const float *)step->in[0]->data + at.offset[0];
+    float *y = (float *)step->out[0]->data + at.offset[1];
+    double norm[TILE] = {0};
+    ert_walk_start(w, &c);
+    for (int64_t row = 0; row < w->elements; row++, ert_walk_advance(w, &c, 1))
       for (int64_t i = 0; i < width; i++) {
-        const double v = (double)x[row * a->inner + i];
+        const double v = (double)x[c.offset[0] + i];
         norm[i] += s->p == 1 ? fabs(v) : v * v;
       }
     for (int64_t i = 0; i < width; i++) norm[i] = s->p == 1 ? norm[i] : sqrt(norm[i]);
-    for (int64_t row = 0; row < a->n; row++)
-      for (int64_t i = 0; i < width; i++) {
-        const int64_t at = row * a->inner + i;
-        y[at] = norm[i] == 0 ? 0.0f : (float)((double)x[at] / norm[i]);
-      }
+    for (int64_t row = 0; row < w->elements; row++, ert_walk_advance(w, &c, 1))
+      for (int64_t i = 0; i < width; i++)
+        y[c.offset[1] + i] = norm[i] == 0 ? 0.0f : (float)((double)x[c.offset[0] + i] / norm[i]);
   }
 }
 
-const ert_kernel ert_kernel_lp_normalize = {.name = "lp_normalize", .prepare = prepare, .run = run};
+const ert_kernel ert_kernel_lp_normalize = {.name = "lp_normalize", .prepare = prepare, .run = run, .views = true};

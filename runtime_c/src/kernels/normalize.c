@@ -11,7 +11,7 @@ typedef struct normalize_state {
   ert_reduction plan;
   const ert_simd *simd;
   double epsilon;
-  int64_t tiles, units;
+  int64_t tile, units; /* columns of a unit */
   bool rms;
 } normalize_state;
 
@@ -20,7 +20,7 @@ static edgert_status prepare(ert_prepare *p) {
   ert_allow_in_place(p, 0);
   ERT_TRY(ert_expect_planar(p));
   const ert_tensor *x = p->step->in[0];
-  bool axes[ERT_MAX_RANK];
+  bool axes[ERT_WALK_RANK];
   float epsilon;
   int64_t rms;
   void *state;
@@ -35,78 +35,75 @@ static edgert_status prepare(ert_prepare *p) {
   s->epsilon = (double)epsilon;
   s->rms = rms == 1;
   if (x->elements == 0) return p->step->tasks = 0, EDGERT_OK;
-  ert_reduction_plan(x, axes, &s->plan);
-  s->tiles = (s->plan.width + TILE - 1) / TILE;
-  s->units = s->plan.outputs / s->plan.width * s->tiles;
+  const ert_stored from = ert_stored_of(x), to = ert_stored_of(p->step->out[0]);
+  ert_reduction_plan(&from, to.stride, axes, 2, &s->plan);
+  s->tile = s->plan.trailing ? 1 : TILE;
+  s->units = ert_walk_tiles(&s->plan.kept, s->tile);
+  if (s->plan.trailing) p->step->scratch_bytes = RUN * sizeof(float);
   p->step->tasks = ert_cut(s->units, 3 * ert_min64(x->elements / s->units, INT32_MAX), p->workers);
   return EDGERT_OK;
 }
 
-/* The float64 sum of a fold over every run of the group at x. */
-static double sum(const normalize_state *s, int fold, float shift, const float *x) {
+/* The float64 sum of a fold over all of the group at x. */
+static double sum(const normalize_state *s, int fold, float shift, const float *x, float *scratch) {
   const ert_reduction *r = &s->plan;
-  int64_t index[ERT_MAX_RANK] = {0}, offset = 0;
   double total = 0;
-  do {
-    for (int64_t i = 0; i < r->n; i += RUN)
-      total += (double)s->simd->fold_row(fold, 0, shift, x + offset + i, (size_t)ert_min64(r->n - i, RUN));
-  } while (ert_walk_next(&r->folded, index, &offset));
+  ert_cursor c;
+  ert_walk_start(&r->folded, &c);
+  for (int64_t done = 0, n; done < r->folded.elements; done += n) {
+    n = ert_min64(r->run - done % r->run, RUN);
+    const float *from = ert_reduction_take(&r->folded, &c, x, n, scratch);
+    total += (double)s->simd->fold_row(fold, 0, shift, from, (size_t)n);
+  }
   return total;
 }
 
-static void normalize_runs(const normalize_state *s, const float *x, float *y) {
-  const ert_reduction *r = &s->plan;
-  const double count = (double)r->count;
-  const float mean = s->rms ? 0.0f : (float)(sum(s, ERT_FOLD_SUM, 0, x) / count);
-  const float scale = (float)(1.0 / sqrt(sum(s, ERT_FOLD_SQUARE, mean, x) / count + s->epsilon));
-  int64_t index[ERT_MAX_RANK] = {0}, offset = 0;
-  do {
-    s->simd->center(mean, scale, x + offset, y + offset, (size_t)r->n);
-  } while (ert_walk_next(&r->folded, index, &offset));
+static void normalize_row(const normalize_state *s, const float *x, float *y, float *scratch) {
+  const ert_walk *w = &s->plan.folded;
+  const double count = (double)w->elements;
+  const float mean = s->rms ? 0.0f : (float)(sum(s, ERT_FOLD_SUM, 0, x, scratch) / count);
+  const float scale = (float)(1.0 / sqrt(sum(s, ERT_FOLD_SQUARE, mean, x, scratch) / count + s->epsilon));
+  ert_cursor c;
+  ert_walk_start(w, &c);
+  for (int64_t left = w->elements, n; left > 0; left -= n, ert_walk_advance(w, &c, n)) {
+    n = ert_walk_left(w, &c);
+    s->simd->center(mean, scale, x + c.offset[0], y + c.offset[1], (size_t)n);
+  }
 }
 
 static void normalize_columns(const normalize_state *s, const float *x, float *y, int64_t width) {
-  const ert_reduction *r = &s->plan;
+  const ert_walk *w = &s->plan.folded;
   double mean[TILE] = {0}, scale[TILE] = {0};
-  int64_t index[ERT_MAX_RANK] = {0}, offset = 0;
+  ert_cursor c;
+  ert_walk_start(w, &c);
   if (!s->rms) {
-    do {
-      for (int64_t row = 0; row < r->n; row++)
-        for (int64_t i = 0; i < width; i++) mean[i] += (double)x[offset + row * r->stride + i];
-    } while (ert_walk_next(&r->folded, index, &offset));
-    for (int64_t i = 0; i < width; i++) mean[i] /= (double)r->count;
+    for (int64_t row = 0; row < w->elements; row++, ert_walk_advance(w, &c, 1))
+      for (int64_t i = 0; i < width; i++) mean[i] += (double)x[c.offset[0] + i];
+    for (int64_t i = 0; i < width; i++) mean[i] /= (double)w->elements;
   }
-  do {
-    for (int64_t row = 0; row < r->n; row++)
-      for (int64_t i = 0; i < width; i++) {
-        const double v = (double)x[offset + row * r->stride + i] - mean[i];
-        scale[i] += v * v;
-      }
-  } while (ert_walk_next(&r->folded, index, &offset));
-  for (int64_t i = 0; i < width; i++) scale[i] = 1.0 / sqrt(scale[i] / (double)r->count + s->epsilon);
-  do {
-    for (int64_t row = 0; row < r->n; row++)
-      for (int64_t i = 0; i < width; i++) {
-        const int64_t at = offset + row * r->stride + i;
-        y[at] = (float)(((double)x[at] - mean[i]) * scale[i]);
-      }
-  } while (ert_walk_next(&r->folded, index, &offset));
+  for (int64_t row = 0; row < w->elements; row++, ert_walk_advance(w, &c, 1))
+    for (int64_t i = 0; i < width; i++) {
+      const double v = (double)x[c.offset[0] + i] - mean[i];
+      scale[i] += v * v;
+    }
+  for (int64_t i = 0; i < width; i++) scale[i] = 1.0 / sqrt(scale[i] / (double)w->elements + s->epsilon);
+  for (int64_t row = 0; row < w->elements; row++, ert_walk_advance(w, &c, 1))
+    for (int64_t i = 0; i < width; i++) y[c.offset[1] + i] = (float)(((double)x[c.offset[0] + i] - mean[i]) * scale[i]);
 }
 
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
-  (void)scratch;
   const normalize_state *s = step->state;
-  begin = ert_cut_at(s->units, step->tasks, begin);
   end = ert_cut_at(s->units, step->tasks, end);
-  for (int64_t unit = begin; unit < end; unit++) {
-    const int64_t column = unit % s->tiles * TILE, from = ert_walk_at(&s->plan.kept, unit / s->tiles) + column;
-    const float *x = (const float *)step->in[0]->data + from;
-    float *y = (float *)step->out[0]->data + from;
+  for (int64_t unit = ert_cut_at(s->units, step->tasks, begin); unit < end; unit++) {
+    ert_cursor c;
+    const int64_t width = ert_walk_tile(&s->plan.kept, s->tile, unit, &c);
+    const float *x = (const float *)step->in[0]->data + c.offset[0];
+    float *y = (float *)step->out[0]->data + c.offset[1];
     if (s->plan.trailing)
-      normalize_runs(s, x, y);
+      normalize_row(s, x, y, scratch);
     else
-      normalize_columns(s, x, y, ert_min64(s->plan.width - column, TILE));
+      normalize_columns(s, x, y, width);
   }
 }
 
-const ert_kernel ert_kernel_normalize = {.name = "normalize", .prepare = prepare, .run = run};
+const ert_kernel ert_kernel_normalize = {.name = "normalize", .prepare = prepare, .run = run, .views = true};

@@ -1,6 +1,7 @@
 /* quantize_linear and dequantize_linear: float32 to integers and back, by one scale and zero point or by axis. */
 #include "kernels/dtypes.h"
 #include "kernels/tensor.h"
+#include "kernels/walk.h"
 
 enum { UNIT = 256 }; /* elements of a unit of work */
 
@@ -10,9 +11,10 @@ typedef void (*dequantize_row)(const void *x, int64_t zero, float scale, float *
 typedef struct quantize_state {
   quantize_row quantize;
   dequantize_row dequantize;
+  ert_walk walk; /* of x and y */
   int64_t units;
   int64_t channels, inner;       /* runs of `inner` elements share a scale; `channels` such runs in turn */
-  size_t size;                   /* of a quantized element */
+  size_t in_size, out_size;      /* of an element */
   int64_t scale_step, zero_step; /* 1 by axis, 0 for all */
 } quantize_state;
 
@@ -79,7 +81,9 @@ static edgert_status prepare_both(ert_prepare *p, const ert_tensor *quantized, c
     s->channels = x->shape[axis];
     s->inner = ert_extent(x, (int)axis + 1, x->rank);
   }
-  s->size = ert_dtype_bytes(quantized->dtype);
+  s->in_size = ert_dtype_bytes(x->dtype);
+  s->out_size = ert_dtype_bytes(p->step->out[0]->dtype);
+  ert_walk_over(2, (const ert_tensor *[]){x, p->step->out[0]}, &s->walk);
   s->units = x->elements / UNIT + (x->elements % UNIT != 0);
   p->step->tasks = ert_cut(s->units, UNIT, p->workers);
   return EDGERT_OK;
@@ -130,22 +134,26 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   const quantize_state *s = step->state;
   const ert_tensor *zeros = step->n_in > 2 ? step->in[2] : NULL;
   const float *scales = step->in[1]->data;
-  const char *x = step->in[0]->data;
-  char *y = step->out[0]->data;
   int64_t at = ert_cut_at(s->units, step->tasks, begin) * UNIT;
   const int64_t stop = ert_min64(ert_cut_at(s->units, step->tasks, end) * UNIT, step->in[0]->elements);
+  ert_cursor c;
+  if (at < stop) ert_walk_seek(&s->walk, at, &c);
   while (at < stop) {
-    const int64_t n = ert_min64(s->inner - at % s->inner, stop - at), channel = at / s->inner % s->channels;
+    const int64_t run = ert_min64(s->inner - at % s->inner, ert_walk_left(&s->walk, &c));
+    const int64_t n = ert_min64(run, stop - at), channel = at / s->inner % s->channels;
+    const char *x = (const char *)step->in[0]->data + (size_t)c.offset[0] * s->in_size;
+    char *y = (char *)step->out[0]->data + (size_t)c.offset[1] * s->out_size;
     const float scale = scales[channel * s->scale_step];
     const int32_t zero = zero_at(zeros, channel * s->zero_step);
     if (s->quantize)
-      s->quantize((const float *)(const void *)x + at, scale, zero, y + (size_t)at * s->size, n);
+      s->quantize((const float *)(const void *)x, scale, zero, y, n);
     else
-      s->dequantize(x + (size_t)at * s->size, zero, scale, (float *)(void *)y + at, n);
+      s->dequantize(x, zero, scale, (float *)(void *)y, n);
+    ert_walk_advance(&s->walk, &c, n);
     at += n;
   }
 }
 
-const ert_kernel ert_kernel_quantize_linear = {.name = "quantize_linear", .prepare = quantize_prepare, .run = run};
+const ert_kernel ert_kernel_quantize_linear = {.name = "quantize_linear", .prepare = quantize_prepare, .run = run, .views = true};
 const ert_kernel ert_kernel_dequantize_linear = {
-    .name = "dequantize_linear", .prepare = dequantize_prepare, .run = run};
+    .name = "dequantize_linear", .prepare = dequantize_prepare, .run = run, .views = true};

@@ -13,7 +13,8 @@ static const char *const names[] = {"sum", "mean",    "prod",        "max",     
 enum {
   TILE = 256,       /* columns of a unit */
   RUN = 4096,       /* floats of a row that are added in float32 before float64 takes over */
-  COLUMN_RUN = 128, /* rows that are */
+  COLUMN_RUN = 128, /* rows that are; a multiple of 4 */
+  LANES = 16,
 };
 
 typedef struct reduce_state {
@@ -21,9 +22,9 @@ typedef struct reduce_state {
   const ert_simd *simd;
   ert_reduce_integer integer; /* NULL: float32 */
   int kind, fold;
-  int64_t tiles; /* of the columns */
+  int64_t tile; /* columns of a unit */
   int64_t units;
-  int64_t channels, blocks; /* planar output of blocks of 16: blocks of an image; else 0 */
+  int64_t channels, blocks; /* blocks of 16: channels that y stores, and blocks of an image; else 0 */
 } reduce_state;
 
 static int fold_of(int kind) {
@@ -42,8 +43,8 @@ static int fold_of(int kind) {
   }
 }
 
-/* Blocks of 16 over every spatial axis: [blocks, pixels, 16] over the middle one. */
-static edgert_status plan_blocks(const ert_prepare *p, reduce_state *s, const bool *axes) {
+/* Blocks of 16 over every spatial axis: y's strides along the dimensions of x as stored. */
+static edgert_status plan_blocks(const ert_prepare *p, reduce_state *s, const bool *axes, int64_t *y_stride) {
   const ert_tensor *x = p->step->in[0], *y = p->step->out[0];
   for (int i = 0; i < x->rank; i++)
     if (axes[i] != (i >= 2)) return ert_reject(p, "axes of blocks of 16", "every spatial dimension", "others");
@@ -51,29 +52,23 @@ static edgert_status plan_blocks(const ert_prepare *p, reduce_state *s, const bo
   if (s->kind == ERT_REDUCE_PROD || s->kind == ERT_REDUCE_LOG_SUM_EXP)
     return ert_reject(p, "kind for blocks of 16", "one but prod and log_sum_exp", "%s", names[s->kind]);
   ERT_TRY(ert_expect_dtype(p, x, EDGERT_F32));
-  if (y->layout != ERT_LAYOUT_BLOCK16) ERT_TRY(ert_expect_layout(p, y, ERT_LAYOUT_PLANAR));
-  ert_tensor view = {.rank = 3, .shape = {0, 1, 16}};
-  if (y->elements) {
-    s->channels = x->shape[1];
-    s->blocks = (x->shape[1] + 15) / 16;
-    view.shape[0] = x->shape[0] * s->blocks;
-    for (int i = 2; i < x->rank; i++) view.shape[1] *= x->shape[i];
-    if (y->layout == ERT_LAYOUT_BLOCK16) s->channels = s->blocks * 16;
-  }
-  ert_reduction_plan(&view, (const bool[ERT_MAX_RANK]){false, true}, &s->plan);
-  s->plan.width = 16; /* also when there is one pixel, and all dimensions are one */
-  if (view.shape[1] == 1) {
-    s->plan.kept = (ert_walk){.rank = 1, .shape = {view.shape[0]}, .stride = {16}};
-    s->plan.stride = 0;
-  }
+  const bool blocked = y->layout == ERT_LAYOUT_BLOCK16;
+  if (!blocked) ERT_TRY(ert_expect_layout(p, y, ERT_LAYOUT_PLANAR));
+  const int64_t channel = ert_stride(y, 1);
+  s->blocks = (x->shape[1] + LANES - 1) / LANES;
+  s->channels = blocked ? s->blocks * LANES : x->shape[1];
+  s->tile = LANES;
+  y_stride[0] = ert_stride(y, 0);
+  y_stride[1] = blocked ? channel : channel * LANES;
+  y_stride[x->rank] = blocked ? 1 : channel;
   return EDGERT_OK;
 }
 
 static edgert_status prepare(ert_prepare *p) {
   ERT_TRY(ert_expect_operands(p, 1, 1, 1, 1));
   const ert_tensor *x = p->step->in[0], *y = p->step->out[0];
-  bool axes[ERT_MAX_RANK];
-  int64_t keepdims, shape[ERT_MAX_RANK];
+  bool axes[ERT_WALK_RANK];
+  int64_t keepdims, shape[ERT_MAX_RANK], y_stride[ERT_WALK_RANK] = {0};
   uint32_t rank = 0;
   void *state;
   ERT_TRY(ert_state(p, sizeof(reduce_state), &state));
@@ -91,19 +86,26 @@ static edgert_status prepare(ert_prepare *p) {
     if (!s->integer) return ert_reject(p, "kind", "one of this element type", "%s", names[s->kind]);
   }
   s->fold = fold_of(s->kind);
+  const bool rare = s->kind == ERT_REDUCE_PROD || s->kind == ERT_REDUCE_LOG_SUM_EXP;
   if (x->layout == ERT_LAYOUT_BLOCK16) {
-    ERT_TRY(plan_blocks(p, s, axes));
+    ERT_TRY(plan_blocks(p, s, axes, y_stride));
   } else {
     ERT_TRY(ert_expect_planar(p));
-    ert_reduction_plan(x, axes, &s->plan);
+    for (int i = 0, to = 0; i < x->rank; i++) {
+      if (!axes[i]) y_stride[i] = ert_stride(y, to);
+      to += !axes[i] || keepdims;
+    }
+    s->tile = s->integer || rare ? 1 : TILE;
   }
-  if (s->plan.outputs == 0 || y->elements == 0) return p->step->tasks = 0, EDGERT_OK;
+  if (y->elements == 0) return p->step->tasks = 0, EDGERT_OK;
 
-  bool rare = s->kind == ERT_REDUCE_PROD || s->kind == ERT_REDUCE_LOG_SUM_EXP;
-  int64_t tile = s->integer || rare ? 1 : TILE, width = s->plan.width;
-  s->tiles = (width + tile - 1) / tile;
-  s->units = s->plan.outputs / width * s->tiles;
-  int64_t cost = s->plan.count < INT32_MAX ? s->plan.count * ert_min64(width, tile) : INT32_MAX;
+  ert_reduction *r = &s->plan;
+  const ert_stored stored = ert_stored_of(x);
+  ert_reduction_plan(&stored, y_stride, axes, 1, r);
+  if (r->trailing) s->tile = 1, p->step->scratch_bytes = RUN * sizeof(float);
+  s->units = ert_walk_tiles(&r->kept, s->tile);
+  const int64_t width = ert_min64(r->kept.shape[r->kept.rank - 1], s->tile);
+  const int64_t cost = ert_min64(r->folded.elements, INT32_MAX) * width;
   p->step->tasks = ert_cut(s->units, rare ? 10 * cost : cost, p->workers);
   return EDGERT_OK;
 }
@@ -111,7 +113,7 @@ static edgert_status prepare(ert_prepare *p) {
 static float finish(const reduce_state *s, double total) {
   switch (s->kind) {
     case ERT_REDUCE_MEAN:
-      return (float)(total / (double)s->plan.count);
+      return (float)(total / (double)s->plan.folded.elements);
     case ERT_REDUCE_L2:
       return (float)sqrt(total);
     case ERT_REDUCE_LOG_SUM:
@@ -121,89 +123,121 @@ static float finish(const reduce_state *s, double total) {
   }
 }
 
-static double fold_rows(const reduce_state *s, int fold, const float *x) {
-  const ert_reduction *r = &s->plan;
-  const bool sums = fold != ERT_FOLD_MAX && fold != ERT_FOLD_MIN;
-  int64_t index[ERT_MAX_RANK] = {0}, offset = 0;
-  double total = sums ? 0.0 : fold == ERT_FOLD_MAX ? -INFINITY : INFINITY;
-  do {
-    for (int64_t i = 0; i < r->n; i += RUN) {
-      const size_t n = (size_t)ert_min64(r->n - i, RUN);
-      const float part = s->simd->fold_row(fold, sums ? 0.0f : (float)total, 0.0f, x + offset + i, n);
-      total = sums ? total + (double)part : (double)part;
-    }
-  } while (ert_walk_next(&r->folded, index, &offset));
-  return total;
+static bool is_sum(const reduce_state *s) { return s->fold != ERT_FOLD_MAX && s->fold != ERT_FOLD_MIN; }
+
+/* The folded value of nothing. */
+static float neutral(const reduce_state *s) {
+  return is_sum(s) ? 0.0f : s->fold == ERT_FOLD_MAX ? -INFINITY : INFINITY;
 }
 
-static void fold_columns(const reduce_state *s, const float *x, float *y, int64_t width, int64_t stored) {
+static float fold_row(const reduce_state *s, const float *x, float *scratch) {
   const ert_reduction *r = &s->plan;
-  const bool sums = s->fold != ERT_FOLD_MAX && s->fold != ERT_FOLD_MIN;
-  const float first = sums ? 0.0f : s->fold == ERT_FOLD_MAX ? -INFINITY : INFINITY;
-  int64_t index[ERT_MAX_RANK] = {0}, offset = 0;
+  const bool sums = is_sum(s);
+  double total = (double)neutral(s);
+  ert_cursor c;
+  ert_walk_start(&r->folded, &c);
+  for (int64_t done = 0, n; done < r->folded.elements; done += n) {
+    n = ert_min64(r->run - done % r->run, RUN);
+    const float *from = ert_reduction_take(&r->folded, &c, x, n, scratch);
+    const float part = s->simd->fold_row(s->fold, sums ? 0.0f : (float)total, 0.0f, from, (size_t)n);
+    total = sums ? total + (double)part : (double)part;
+  }
+  return finish(s, total);
+}
+
+/* Rows [at, at + n) of a run of pixels of 16 lanes: every fourth pixel goes to the same 16 parts, so that additions need
+ * not wait for each other. */
+static void fold_pixels(const reduce_state *s, const float *x, int64_t stride, int64_t at, int64_t n, float *part) {
+  for (int64_t m; n > 0; n -= m, at += m, x += m * stride) {
+    const int64_t four = stride == LANES && at % 4 == 0 && n >= 4 ? 4 : 1;
+    m = four == 4 ? n / 4 * 4 : 1;
+    s->simd->fold_columns(s->fold, x, (ptrdiff_t)(four * LANES), (size_t)(m / four), part + at % 4 * LANES,
+                          (size_t)(four * LANES));
+  }
+}
+
+/* Columns of one tile, those that y stores, `y_stride` apart. */
+static void fold_columns(const reduce_state *s, const float *x, float *y, int64_t y_stride, int64_t width,
+                         int64_t stored) {
+  const ert_reduction *r = &s->plan;
+  const int64_t stride = r->folded.stride[0][r->folded.rank - 1], parts = s->blocks ? 4 * width : width;
+  const float first = neutral(s);
   float part[TILE];
-  double total[TILE];
-  for (int64_t i = 0; i < width; i++) part[i] = first, total[i] = 0;
-  do {
-    for (int64_t row = 0; row < r->n; row += COLUMN_RUN) {
-      const size_t rows = (size_t)ert_min64(r->n - row, COLUMN_RUN);
-      s->simd->fold_columns(s->fold, x + offset + row * r->stride, (ptrdiff_t)r->stride, rows, part, (size_t)width);
-      if (!sums) continue;
-      for (int64_t i = 0; i < width; i++) total[i] += (double)part[i], part[i] = 0;
+  double total[TILE] = {0};
+  for (int64_t i = 0; i < parts; i++) part[i] = first;
+  ert_cursor c;
+  ert_walk_start(&r->folded, &c);
+  for (int64_t done = 0; done < r->folded.elements;) {
+    const int64_t begin = done, end = done + ert_min64(r->run - done % r->run, COLUMN_RUN);
+    for (int64_t n; done < end; done += n, ert_walk_advance(&r->folded, &c, n)) {
+      n = ert_min64(ert_walk_left(&r->folded, &c), end - done);
+      const float *rows = x + c.offset[0];
+      if (s->blocks)
+        fold_pixels(s, rows, stride, done - begin, n, part);
+      else
+        s->simd->fold_columns(s->fold, rows, (ptrdiff_t)stride, (size_t)n, part, (size_t)width);
     }
-  } while (ert_walk_next(&r->folded, index, &offset));
-  for (int64_t i = 0; i < stored; i++) y[i] = finish(s, sums ? total[i] : (double)part[i]);
+    if (!is_sum(s)) continue;
+    for (int64_t i = 0; i < parts; i++) total[i] += (double)part[i], part[i] = 0;
+  }
+  if (s->blocks && is_sum(s))
+    for (int64_t i = 0; i < LANES; i++)
+      total[i] = (total[i] + total[LANES + i]) + (total[2 * LANES + i] + total[3 * LANES + i]);
+  else if (s->blocks)
+    s->simd->fold_columns(s->fold, part + LANES, LANES, 3, part, LANES);
+  for (int64_t i = 0; i < stored; i++) y[i * y_stride] = finish(s, is_sum(s) ? total[i] : (double)part[i]);
 }
 
 /* Products and logarithms of sums of exponentials, one output at a time. */
 static float fold_rare(const reduce_state *s, const float *x) {
-  const ert_reduction *r = &s->plan;
+  const ert_walk *w = &s->plan.folded;
+  const int64_t stride = w->stride[0][w->rank - 1], count = w->elements;
   double top = -INFINITY, total = s->kind == ERT_REDUCE_PROD ? 1.0 : 0.0;
-  int64_t index[ERT_MAX_RANK] = {0}, offset = 0;
+  ert_cursor c;
+  ert_walk_start(w, &c);
   if (s->kind == ERT_REDUCE_LOG_SUM_EXP) {
-    do {
-      for (int64_t i = 0; i < r->n; i++) {
-        const double v = (double)x[offset + i * r->stride];
+    for (int64_t left = count, n; left > 0; left -= n, ert_walk_advance(w, &c, n)) {
+      n = ert_walk_left(w, &c);
+      for (int64_t i = 0; i < n; i++) {
+        const double v = (double)x[c.offset[0] + i * stride];
         if (v > top || v != v) top = v;
       }
-    } while (ert_walk_next(&r->folded, index, &offset));
+    }
     if (!isfinite(top)) top = 0;
   }
-  do {
-    for (int64_t i = 0; i < r->n; i++) {
-      const double v = (double)x[offset + i * r->stride];
+  for (int64_t left = count, n; left > 0; left -= n, ert_walk_advance(w, &c, n)) {
+    n = ert_walk_left(w, &c);
+    for (int64_t i = 0; i < n; i++) {
+      const double v = (double)x[c.offset[0] + i * stride];
       total = s->kind == ERT_REDUCE_PROD ? total * v : total + exp(v - top);
     }
-  } while (ert_walk_next(&r->folded, index, &offset));
+  }
   return (float)(s->kind == ERT_REDUCE_PROD ? total : log(total) + top);
 }
 
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
-  (void)scratch;
   const reduce_state *s = step->state;
   const ert_reduction *r = &s->plan;
   const ert_tensor *x = step->in[0], *y = step->out[0];
-  begin = ert_cut_at(s->units, step->tasks, begin);
-  end = ert_cut_at(s->units, step->tasks, end);
   const bool rare = s->kind == ERT_REDUCE_PROD || s->kind == ERT_REDUCE_LOG_SUM_EXP;
-  for (int64_t unit = begin; unit < end; unit++) {
-    const int64_t kept = unit / s->tiles, column = unit % s->tiles * (s->integer || rare ? 1 : TILE);
-    const int64_t from = ert_walk_at(&r->kept, kept) + column, to = kept * r->width + column;
+  const int64_t last = ert_cut_at(s->units, step->tasks, end);
+  for (int64_t unit = ert_cut_at(s->units, step->tasks, begin); unit < last; unit++) {
+    ert_cursor c;
+    const int64_t width = ert_walk_tile(&r->kept, s->tile, unit, &c);
     if (s->integer) {
-      s->integer(s->kind, r, x->data, from, y->data, to);
-    } else if (rare) {
-      ((float *)y->data)[to] = fold_rare(s, (const float *)x->data + from);
-    } else if (r->trailing) {
-      ((float *)y->data)[to] = finish(s, fold_rows(s, s->fold, (const float *)x->data + from));
-    } else if (s->blocks) {
-      const int64_t lane = kept % s->blocks * 16;
-      fold_columns(s, (const float *)x->data + from, (float *)y->data + kept / s->blocks * s->channels + lane, 16,
-                   ert_min64(16, s->channels - lane));
-    } else {
-      fold_columns(s, (const float *)x->data + from, (float *)y->data + to, ert_min64(r->width - column, TILE),
-                   ert_min64(r->width - column, TILE));
+      s->integer(s->kind, r, x->data, c.offset[0], y->data, c.offset[1]);
+      continue;
     }
+    const float *from = (const float *)x->data + c.offset[0];
+    float *to = (float *)y->data + c.offset[1];
+    if (rare)
+      *to = fold_rare(s, from);
+    else if (r->trailing)
+      *to = fold_row(s, from, scratch);
+    else
+      fold_columns(s, from, to, r->kept.stride[1][r->kept.rank - 1], width,
+                   s->blocks ? ert_min64(width, s->channels - unit % s->blocks * LANES) : width);
   }
 }
 
-const ert_kernel ert_kernel_reduce = {.name = "reduce", .prepare = prepare, .run = run};
+const ert_kernel ert_kernel_reduce = {.name = "reduce", .prepare = prepare, .run = run, .views = true};

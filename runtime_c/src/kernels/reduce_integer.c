@@ -10,12 +10,16 @@
   static void reduce_##T(int kind, const ert_reduction *r, const void *from_all, int64_t from, void *to_all, \
                          int64_t to) {                                                                       \
     const T *x = (const T *)from_all + from;                                                                 \
-    int64_t index[ERT_MAX_RANK] = {0}, offset = 0;                                                           \
+    const ert_walk *w = &r->folded;                                                                          \
+    const int64_t stride = w->stride[0][w->rank - 1];                                                        \
+    ert_cursor c;                                                                                            \
+    ert_walk_start(w, &c);                                                                                   \
     uint64_t total = kind == ERT_REDUCE_PROD;                                                                \
     T largest = (lowest), smallest = (highest);                                                              \
-    do {                                                                                                     \
-      for (int64_t i = 0; i < r->n; i++) {                                                                   \
-        const T v = x[offset + i * r->stride];                                                               \
+    for (int64_t left = w->elements, n; left > 0; left -= n, ert_walk_advance(w, &c, n)) {                   \
+      n = ert_walk_left(w, &c);                                                                              \
+      for (int64_t i = 0; i < n; i++) {                                                                      \
+        const T v = x[c.offset[0] + i * stride];                                                             \
         const uint64_t wide = (uint64_t)(W)v;                                                                \
         switch (kind) {                                                                                      \
           case ERT_REDUCE_PROD:                                                                              \
@@ -38,7 +42,7 @@
             total += wide;                                                                                   \
         }                                                                                                    \
       }                                                                                                      \
-    } while (ert_walk_next(&r->folded, index, &offset));                                                     \
+    }                                                                                                        \
     T *y = (T *)to_all + to;                                                                                 \
     switch (kind) {                                                                                          \
       case ERT_REDUCE_MAX:                                                                                   \
@@ -48,7 +52,7 @@
         *y = smallest;                                                                                       \
         break;                                                                                               \
       case ERT_REDUCE_MEAN:                                                                                  \
-        *y = (T)(r->count ? (W)total / (W)r->count : 0);                                                     \
+        *y = (T)(w->elements ? (W)total / (W)w->elements : 0);                                               \
         break;                                                                                               \
       case ERT_REDUCE_L2:                                                                                    \
         *y = root_##T((double)(T)total);                                                                     \

@@ -1,34 +1,30 @@
-/* The geometry of a reduction over any axes: merged dimensions, cut into those kept and those folded. */
+/* The geometry of a reduction over any axes: which elements are kept apart, and which are folded into one.
+ *
+ * The order in which elements are folded depends on the sizes of the folded dimensions and on their place among the kept
+ * ones, never on the sizes of those or on strides: a part of a tensor gives the bits of the whole. */
 #ifndef ERT_KERNELS_REDUCTION_H
 #define ERT_KERNELS_REDUCTION_H
 
-#include "base/kernel.h"
+#include "kernels/walk.h"
 
-typedef struct ert_walk {
-  int rank;
-  int64_t shape[ERT_MAX_RANK], stride[ERT_MAX_RANK];
-} ert_walk;
-
-/* Trailing: each of `outputs` folds runs of n contiguous elements. Otherwise `width` contiguous columns are folded
- * together, n rows `stride` apart. `folded` walks over the starts of runs or of rows, from where `kept` leads. */
+/* Offsets are those of x (operand 0) and y (operand 1). If trailing, outputs are made one at a time, and what is folded lies
+ * in rows; otherwise outputs are the columns that the rows of `kept` are, and rows of columns are folded together. */
 typedef struct ert_reduction {
-  ert_walk kept;   /* without the columns */
-  ert_walk folded; /* without the n elements or rows */
-  int64_t n, stride, width;
-  int64_t count;   /* elements that make one output */
-  int64_t outputs; /* rows kept times width */
-  bool trailing;
+  ert_walk kept;   /* the outputs */
+  ert_walk folded; /* what meets in one output, from where `kept` leads */
+  int64_t run;     /* size of the innermost folded dimensions, with no kept one in between: partial sums end with it */
+  bool trailing;   /* the last dimension is folded */
 } ert_reduction;
 
 /* The attribute `axes`: distinct and sorted dimensions of a tensor of this rank. */
-edgert_status ert_axes(const ert_prepare *p, int rank, bool *chosen);
+edgert_status ert_axes(const ert_prepare *p, int rank, bool chosen[ERT_WALK_RANK]);
 
-void ert_reduction_plan(const ert_tensor *x, const bool *folded, ert_reduction *out);
+/* `y_stride`: of y along the dimensions of x, 0 along those it has not. Rows are contiguous in the first `contiguous`
+ * operands. */
+void ert_reduction_plan(const ert_stored *x, const int64_t *y_stride, const bool *folded, int contiguous,
+                        ert_reduction *out);
 
-/* The element offset of a flat index. */
-int64_t ert_walk_at(const ert_walk *w, int64_t flat);
-
-/* Moves index and offset one on; false, back at the start, after the last. */
-bool ert_walk_next(const ert_walk *w, int64_t *index, int64_t *offset);
+/* The next n folded elements of float32, moving the cursor: in place if they are part of a row, else in `scratch`. */
+const float *ert_reduction_take(const ert_walk *folded, ert_cursor *c, const float *x, int64_t n, float *scratch);
 
 #endif

@@ -46,6 +46,7 @@
   X(scatter_elements)    \
   X(scatter_nd)          \
   X(softmax)             \
+  X(sum)                 \
   X(top_k)               \
   X(trilu)               \
   X(unary)               \

@@ -5,6 +5,7 @@
 #include "kernels/simd/simd.h"
 #include "kernels/tensor.h"
 #include "kernels/unary_kinds.h"
+#include "kernels/walk.h"
 
 enum {
   UNIT = 256,   /* elements of a unit of work; a multiple of 16 */
@@ -14,7 +15,8 @@ enum {
 typedef struct scale_shift_state {
   const ert_simd *simd;
   ert_activation activation;
-  int64_t elements, units;
+  ert_walk walk; /* of x and y */
+  int64_t units;
   int64_t inner; /* elements in a run that shares its parameters */
   int64_t runs;  /* before the parameters repeat */
   int64_t step;  /* parameters of a run */
@@ -48,7 +50,7 @@ static edgert_status prepare(ert_prepare *p) {
 
   const int64_t pixels = ert_extent(x, 2, x->rank);
   s->channels = x->shape[1];
-  s->elements = (int64_t)(x->bytes / sizeof(float));
+  ert_walk_over(2, (const ert_tensor *[]){x, p->step->out[0]}, &s->walk);
   if (x->layout == ERT_LAYOUT_BLOCK16) {
     s->form = ERT_FORM_B_LANES, s->inner = pixels * 16, s->runs = (x->shape[1] + 15) / 16, s->step = 16;
   } else if (pixels == 1) {
@@ -56,7 +58,7 @@ static edgert_status prepare(ert_prepare *p) {
   } else {
     s->form = ERT_FORM_B_ONE, s->inner = pixels, s->runs = x->shape[1], s->step = 1;
   }
-  s->units = s->elements / UNIT + (s->elements % UNIT != 0);
+  s->units = s->walk.elements / UNIT + (s->walk.elements % UNIT != 0);
   p->step->tasks = ert_cut(s->units, UNIT, p->workers);
   return EDGERT_OK;
 }
@@ -67,9 +69,12 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   const float *x = step->in[0]->data;
   float *y = step->out[0]->data;
   int64_t at = ert_cut_at(s->units, step->tasks, begin) * UNIT;
-  const int64_t stop = ert_min64(ert_cut_at(s->units, step->tasks, end) * UNIT, s->elements);
+  const int64_t stop = ert_min64(ert_cut_at(s->units, step->tasks, end) * UNIT, s->walk.elements);
+  ert_cursor c;
+  if (at < stop) ert_walk_seek(&s->walk, at, &c);
   while (at < stop) {
-    const int64_t i = at % s->inner, n = ert_min64(ert_min64(s->inner - i, stop - at), CHUNK);
+    const int64_t i = at % s->inner, run = ert_min64(s->inner - i, ert_walk_left(&s->walk, &c));
+    const int64_t n = ert_min64(ert_min64(run, stop - at), CHUNK);
     const int64_t parameter = s->form == ERT_FORM_SAME ? i : at / s->inner % s->runs * s->step;
     const float *scale = (const float *)step->in[1]->data + parameter;
     const float *shift = (const float *)step->in[2]->data + parameter;
@@ -79,11 +84,13 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
       scale = memcpy(lanes[0], scale, bytes);
       shift = memcpy(lanes[1], shift, bytes);
     }
-    s->simd->affine(s->form, x + at, scale, shift, y + at, (size_t)n);
+    float *to = y + c.offset[1];
+    s->simd->affine(s->form, x + c.offset[0], scale, shift, to, (size_t)n);
     if (s->activation.kind != ERT_UNARY_IDENTITY)
-      s->simd->unary(s->activation.kind, s->activation.alpha, s->activation.beta, y + at, y + at, (size_t)n);
+      s->simd->unary(s->activation.kind, s->activation.alpha, s->activation.beta, to, to, (size_t)n);
+    ert_walk_advance(&s->walk, &c, n);
     at += n;
   }
 }
 
-const ert_kernel ert_kernel_scale_shift = {.name = "scale_shift", .prepare = prepare, .run = run};
+const ert_kernel ert_kernel_scale_shift = {.name = "scale_shift", .prepare = prepare, .run = run, .views = true};

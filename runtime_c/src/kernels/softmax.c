@@ -1,14 +1,19 @@
 /* softmax: its logarithm and hardmax too, along a run of neighbouring axes taken together. */
-#include "kernels/axis.h"
+#include <string.h>
+
 #include "kernels/reduction.h"
 #include "kernels/simd/simd.h"
+#include "kernels/tensor.h"
 
 enum { SOFTMAX, LOG_SOFTMAX, HARDMAX };
+enum { TILE = 256, SCATTERED_TILE = 16 }; /* columns of a unit; where they have to be gathered */
 
 typedef struct softmax_state {
-  ert_axis axis;
+  ert_reduction plan;
   const ert_simd *simd;
   int kind;
+  int64_t tile, units;
+  bool scattered; /* what is folded does not lie at one stride in x and in y: it passes through scratch */
 } softmax_state;
 
 static edgert_status prepare(ert_prepare *p) {
@@ -17,7 +22,7 @@ static edgert_status prepare(ert_prepare *p) {
   ert_allow_in_place(p, 0);
   ERT_TRY(ert_expect_planar(p));
   const ert_tensor *x = p->step->in[0];
-  bool axes[ERT_MAX_RANK];
+  bool axes[ERT_WALK_RANK];
   void *state;
   ERT_TRY(ert_state(p, sizeof(softmax_state), &state));
   softmax_state *s = state;
@@ -31,38 +36,69 @@ static edgert_status prepare(ert_prepare *p) {
   for (last = first; last < x->rank && axes[last];) last++;
   for (more = last; more < x->rank && !axes[more];) more++;
   if (more < x->rank) return ert_reject(p, "attribute 'axes'", "neighbouring dimensions", "others");
-  ert_axis_plan(p, x, first, last, 4, &s->axis);
+  if (x->elements == 0) return p->step->tasks = 0, EDGERT_OK;
+
+  const ert_stored from = ert_stored_of(x), to = ert_stored_of(p->step->out[0]);
+  ert_reduction *r = &s->plan;
+  ert_reduction_plan(&from, to.stride, axes, 2, r);
+  s->scattered = r->folded.rank > 1;
+  s->tile = r->trailing ? 1 : s->scattered ? SCATTERED_TILE : TILE;
+  s->units = ert_walk_tiles(&r->kept, s->tile);
+  if (s->scattered) p->step->scratch_bytes = (size_t)(r->folded.elements * s->tile) * sizeof(float);
+  p->step->tasks = ert_cut(s->units, 4 * ert_min64(x->elements / s->units, INT32_MAX), p->workers);
   return EDGERT_OK;
 }
 
 /* 1 at the first largest value, a NaN counting as larger than all. */
-static void hardmax(const float *x, float *y, int64_t n, int64_t stride) {
+static void hardmax(const float *x, int64_t x_stride, float *y, int64_t y_stride, int64_t n) {
   int64_t best = 0;
   for (int64_t i = 1; i < n; i++) {
-    const float v = x[i * stride], top = x[best * stride];
+    const float v = x[i * x_stride], top = x[best * x_stride];
     if (v > top || (v != v && top == top)) best = i;
   }
-  for (int64_t i = 0; i < n; i++) y[i * stride] = i == best ? 1.0f : 0.0f;
+  for (int64_t i = 0; i < n; i++) y[i * y_stride] = i == best ? 1.0f : 0.0f;
+}
+
+/* `width` columns of rows that lie `x_stride` and `y_stride` apart; y may be x. */
+static void columns(const softmax_state *s, const float *x, int64_t x_stride, float *y, int64_t y_stride,
+                    int64_t width) {
+  const int64_t n = s->plan.folded.elements;
+  const bool log = s->kind == LOG_SOFTMAX;
+  if (s->kind == HARDMAX)
+    for (int64_t i = 0; i < width; i++) hardmax(x + i, x_stride, y + i, y_stride, n);
+  else if (width == 1 && x_stride == 1 && y_stride == 1)
+    s->simd->softmax_row(log, x, y, (size_t)n);
+  else
+    s->simd->softmax_columns(log, x, (ptrdiff_t)x_stride, y, (ptrdiff_t)y_stride, (size_t)n, (size_t)width);
+}
+
+/* The same where rows lie anywhere. */
+static void scattered_columns(const softmax_state *s, const float *x, float *y, int64_t width, float *scratch) {
+  const ert_walk *w = &s->plan.folded;
+  const size_t bytes = (size_t)width * sizeof *x;
+  ert_cursor c;
+  ert_walk_start(w, &c);
+  for (int64_t row = 0; row < w->elements; row++, ert_walk_advance(w, &c, 1))
+    memcpy(scratch + row * width, x + c.offset[0], bytes);
+  columns(s, scratch, width, scratch, width, width);
+  for (int64_t row = 0; row < w->elements; row++, ert_walk_advance(w, &c, 1))
+    memcpy(y + c.offset[1], scratch + row * width, bytes);
 }
 
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
-  (void)scratch;
   const softmax_state *s = step->state;
-  const ert_axis *a = &s->axis;
-  begin = ert_cut_at(a->units, step->tasks, begin);
-  end = ert_cut_at(a->units, step->tasks, end);
-  for (int64_t unit = begin; unit < end; unit++) {
-    int64_t first, width = ert_axis_unit(a, unit, &first);
-    const float *x = (const float *)step->in[0]->data + first;
-    float *y = (float *)step->out[0]->data + first;
-    const bool log = s->kind == LOG_SOFTMAX;
-    if (s->kind == HARDMAX)
-      for (int64_t i = 0; i < width; i++) hardmax(x + i, y + i, a->n, a->inner);
-    else if (a->inner == 1)
-      s->simd->softmax_row(log, x, y, (size_t)a->n);
+  const ert_walk *w = &s->plan.folded;
+  end = ert_cut_at(s->units, step->tasks, end);
+  for (int64_t unit = ert_cut_at(s->units, step->tasks, begin); unit < end; unit++) {
+    ert_cursor c;
+    const int64_t width = ert_walk_tile(&s->plan.kept, s->tile, unit, &c);
+    const float *x = (const float *)step->in[0]->data + c.offset[0];
+    float *y = (float *)step->out[0]->data + c.offset[1];
+    if (s->scattered)
+      scattered_columns(s, x, y, width, scratch);
     else
-      s->simd->softmax_columns(log, x, y, (size_t)a->n, (ptrdiff_t)a->inner, (size_t)width);
+      columns(s, x, w->stride[0][0], y, w->stride[1][0], width);
   }
 }
 
-const ert_kernel ert_kernel_softmax = {.name = "softmax", .prepare = prepare, .run = run};
+const ert_kernel ert_kernel_softmax = {.name = "softmax", .prepare = prepare, .run = run, .views = true};

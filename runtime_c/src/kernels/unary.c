@@ -6,13 +6,15 @@
 #include "kernels/simd/simd.h"
 #include "kernels/tensor.h"
 #include "kernels/unary_kinds.h"
+#include "kernels/walk.h"
 
 typedef void (*unary_function)(int kind, float alpha, float beta, const void *x, void *y, int64_t n);
 
 enum { UNIT = 256 }; /* elements of a unit of work */
 
 typedef struct unary_state {
-  int64_t elements, units;
+  ert_walk walk;
+  int64_t units;
   unary_function function; /* NULL: the float32 function of the instruction set */
   void (*simd)(int kind, float alpha, float beta, const float *x, float *y, size_t n);
   size_t in_size, out_size; /* of an element */
@@ -114,9 +116,18 @@ static void unary_test(int kind, float alpha, float beta, const void *in, void *
   }
 }
 
-static void unary_copy8(int kind, float alpha, float beta, const void *in, void *out, int64_t n) {
-  (void)kind, (void)alpha, (void)beta;
-  if (in != out) memmove(out, in, (size_t)n);
+#define UNARY_COPY(bytes)                                                                                      \
+  static void unary_copy##bytes(int kind, float alpha, float beta, const void *in, void *out, int64_t n) { \
+    (void)kind, (void)alpha, (void)beta;                                                                   \
+    if (in != out) memcpy(out, in, (size_t)n * (bytes));                                                   \
+  }
+UNARY_COPY(1)
+UNARY_COPY(2)
+UNARY_COPY(4)
+UNARY_COPY(8)
+
+static unary_function copy_of(size_t bytes) {
+  return bytes == 1 ? unary_copy1 : bytes == 2 ? unary_copy2 : bytes == 4 ? unary_copy4 : unary_copy8;
 }
 
 /* The cost of a value in element moves. */
@@ -155,13 +166,12 @@ static edgert_status unary_prepare(ert_prepare *p) {
   if (test) {
     s->function = unary_test;
   } else if (s->kind == ERT_UNARY_IDENTITY && x->dtype != EDGERT_F32) {
-    s->function = unary_copy8;
-    s->in_size = s->out_size = 1;
+    s->function = copy_of(s->in_size);
   } else if (x->dtype != EDGERT_F32) {
     s->function = x->dtype == EDGERT_BOOL ? unary_not : integer_functions[x->dtype];
   }
-  s->elements = (int64_t)(x->bytes / s->in_size);
-  s->units = s->elements / UNIT + (s->elements % UNIT != 0);
+  ert_walk_over(2, (const ert_tensor *[]){x, y}, &s->walk);
+  s->units = s->walk.elements / UNIT + (s->walk.elements % UNIT != 0);
   p->step->tasks = ert_cut(s->units, UNIT * expected_cost(s->kind), p->workers);
   return EDGERT_OK;
 }
@@ -169,14 +179,21 @@ static edgert_status unary_prepare(ert_prepare *p) {
 static void unary_run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   (void)scratch;
   const unary_state *s = step->state;
-  begin = ert_cut_at(s->units, step->tasks, begin) * UNIT;
-  end = ert_min64(ert_cut_at(s->units, step->tasks, end) * UNIT, s->elements);
-  const char *x = (const char *)step->in[0]->data + (size_t)begin * s->in_size;
-  char *y = (char *)step->out[0]->data + (size_t)begin * s->out_size;
-  if (s->function)
-    s->function(s->kind, s->alpha, s->beta, x, y, end - begin);
-  else
-    s->simd(s->kind, s->alpha, s->beta, (const float *)(const void *)x, (float *)(void *)y, (size_t)(end - begin));
+  int64_t at = ert_cut_at(s->units, step->tasks, begin) * UNIT;
+  const int64_t stop = ert_min64(ert_cut_at(s->units, step->tasks, end) * UNIT, s->walk.elements);
+  ert_cursor c;
+  if (at < stop) ert_walk_seek(&s->walk, at, &c);
+  while (at < stop) {
+    const int64_t n = ert_min64(ert_walk_left(&s->walk, &c), stop - at);
+    const char *x = (const char *)step->in[0]->data + (size_t)c.offset[0] * s->in_size;
+    char *y = (char *)step->out[0]->data + (size_t)c.offset[1] * s->out_size;
+    if (s->function)
+      s->function(s->kind, s->alpha, s->beta, x, y, n);
+    else
+      s->simd(s->kind, s->alpha, s->beta, (const float *)(const void *)x, (float *)(void *)y, (size_t)n);
+    ert_walk_advance(&s->walk, &c, n);
+    at += n;
+  }
 }
 
-const ert_kernel ert_kernel_unary = {.name = "unary", .prepare = unary_prepare, .run = unary_run};
+const ert_kernel ert_kernel_unary = {.name = "unary", .prepare = unary_prepare, .run = unary_run, .views = true};

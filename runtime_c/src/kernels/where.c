@@ -6,7 +6,7 @@
 enum { UNIT = 256 }; /* elements of a unit of work */
 
 typedef struct where_state {
-  ert_broadcast walk;
+  ert_walk walk; /* of the condition, a, b and y */
   int64_t units;
   size_t size; /* of an element */
 } where_state;
@@ -31,31 +31,30 @@ static edgert_status prepare(ert_prepare *p) {
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   (void)scratch;
   const where_state *s = step->state;
-  const ert_broadcast *w = &s->walk;
+  const ert_walk *w = &s->walk;
   const int last = w->rank - 1;
   const int64_t by_c = w->stride[0][last], by_a = w->stride[1][last], by_b = w->stride[2][last];
   int64_t at = ert_cut_at(s->units, step->tasks, begin) * UNIT;
   const int64_t stop = ert_min64(ert_cut_at(s->units, step->tasks, end) * UNIT, w->elements);
   if (at >= stop) return;
 
-  ert_broadcast_cursor cursor;
-  ert_broadcast_seek(w, at, &cursor);
+  ert_cursor cursor;
+  ert_walk_seek(w, at, &cursor);
   while (at < stop) {
-    const int64_t first = cursor.index[last], n = ert_min64(w->shape[last] - first, stop - at);
-    const uint8_t *c = (const uint8_t *)step->in[0]->data + cursor.offset[0] + first * by_c;
+    const int64_t n = ert_min64(ert_walk_left(w, &cursor), stop - at);
+    const uint8_t *c = (const uint8_t *)step->in[0]->data + cursor.offset[0];
 #define SELECT(type)                                                                   \
   {                                                                                    \
-    const type *a = (const type *)step->in[1]->data + cursor.offset[1] + first * by_a; \
-    const type *b = (const type *)step->in[2]->data + cursor.offset[2] + first * by_b; \
-    type *y = (type *)step->out[0]->data + at;                                         \
+    const type *a = (const type *)step->in[1]->data + cursor.offset[1]; \
+    const type *b = (const type *)step->in[2]->data + cursor.offset[2]; \
+    type *y = (type *)step->out[0]->data + cursor.offset[3];                                         \
     for (int64_t i = 0; i < n; i++) y[i] = c[i * by_c] ? a[i * by_a] : b[i * by_b];    \
   }
     ERT_BY_SIZE(s->size, SELECT)
 #undef SELECT
+    ert_walk_advance(w, &cursor, n);
     at += n;
-    cursor.index[last] += n;
-    if (cursor.index[last] == w->shape[last]) ert_broadcast_next(w, &cursor);
   }
 }
 
-const ert_kernel ert_kernel_where = {.name = "where", .prepare = prepare, .run = run};
+const ert_kernel ert_kernel_where = {.name = "where", .prepare = prepare, .run = run, .views = true};

@@ -71,44 +71,28 @@ static float f32_fold_row(int fold, float acc, float shift, const float *x, size
   }
 }
 
-/* Four vectors of columns abreast, then single ones with four rows abreast: additions must not wait for each other. */
+/* `count` vectors of columns, the last of which has `part` of them; the rows of a column one after the other. */
+ERT_INLINE void fold_vectors(int fold, size_t count, size_t part, const float *x, ptrdiff_t stride, size_t rows,
+                             float *acc) {
+  vf a[4];
+  for (size_t j = 0; j < count; j++) a[j] = part == VL ? vload(acc + j * VL) : vload_part(acc + j * VL, part);
+  for (size_t r = 0; r < rows; r++, x += stride)
+    for (size_t j = 0; j < count; j++)
+      a[j] = fold_step(fold, a[j], part == VL ? vload(x + j * VL) : vload_part(x + j * VL, part), vzero());
+  for (size_t j = 0; j < count; j++) {
+    if (part == VL)
+      vstore(acc + j * VL, a[j]);
+    else
+      vstore_part(acc + j * VL, a[j], part);
+  }
+}
+
 ERT_INLINE void fold_columns_of(int fold, const float *x, ptrdiff_t stride, size_t rows, float *acc, size_t width) {
-  const vf zero = vzero();
   size_t i = 0;
-  for (; i + 4 * VL <= width; i += 4 * VL) {
-    vf a0 = vload(acc + i), a1 = vload(acc + i + VL), a2 = vload(acc + i + 2 * VL), a3 = vload(acc + i + 3 * VL);
-    const float *at = x + i;
-    for (size_t r = 0; r < rows; r++, at += stride) {
-      a0 = fold_step(fold, a0, vload(at), zero);
-      a1 = fold_step(fold, a1, vload(at + VL), zero);
-      a2 = fold_step(fold, a2, vload(at + 2 * VL), zero);
-      a3 = fold_step(fold, a3, vload(at + 3 * VL), zero);
-    }
-    vstore(acc + i, a0);
-    vstore(acc + i + VL, a1);
-    vstore(acc + i + 2 * VL, a2);
-    vstore(acc + i + 3 * VL, a3);
-  }
-  for (; i + VL <= width; i += VL) {
-    vf first = vsplat(fold == ERT_FOLD_MAX ? -INFINITY : fold == ERT_FOLD_MIN ? INFINITY : 0.0f);
-    vf a0 = vload(acc + i), a1 = first, a2 = first, a3 = first;
-    const float *at = x + i;
-    size_t r = 0;
-    for (; r + 4 <= rows; r += 4, at += 4 * stride) {
-      a0 = fold_step(fold, a0, vload(at), zero);
-      a1 = fold_step(fold, a1, vload(at + stride), zero);
-      a2 = fold_step(fold, a2, vload(at + 2 * stride), zero);
-      a3 = fold_step(fold, a3, vload(at + 3 * stride), zero);
-    }
-    for (; r < rows; r++, at += stride) a0 = fold_step(fold, a0, vload(at), zero);
-    vstore(acc + i, fold_join(fold, fold_join(fold, a0, a1), fold_join(fold, a2, a3)));
-  }
-  if (i < width) {
-    vf a = vload_part(acc + i, width - i);
-    for (size_t r = 0; r < rows; r++)
-      a = fold_step(fold, a, vload_part(x + i + (ptrdiff_t)r * stride, width - i), zero);
-    vstore_part(acc + i, a, width - i);
-  }
+  for (; i + 4 * VL <= width; i += 4 * VL) fold_vectors(fold, 4, VL, x + i, stride, rows, acc + i);
+  for (; i + 2 * VL <= width; i += 2 * VL) fold_vectors(fold, 2, VL, x + i, stride, rows, acc + i);
+  for (; i + VL <= width; i += VL) fold_vectors(fold, 1, VL, x + i, stride, rows, acc + i);
+  if (i < width) fold_vectors(fold, 1, width - i, x + i, stride, rows, acc + i);
 }
 
 static void f32_fold_columns(int fold, const float *x, ptrdiff_t stride, size_t rows, float *acc, size_t width) {

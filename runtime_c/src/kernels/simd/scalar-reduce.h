@@ -44,20 +44,21 @@ static void scalar_lrn(float alpha, float beta, float bias, const float *sums, c
   for (size_t i = 0; i < n; i++) y[i] = x[i] * powf(sums[i] * alpha + bias, -beta);
 }
 
-static void scalar_softmax_columns(bool log, const float *x, float *y, size_t n, ptrdiff_t stride, size_t width) {
-  for (size_t i = 0; i < width; i++) {
+static void scalar_softmax_columns(bool log, const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride, size_t n,
+                                   size_t width) {
+  for (size_t i = 0; i < width; i++, x++, y++) {
     float largest = -INFINITY, sum = 0;
-    for (size_t r = 0; r < n; r++) largest = fold_scalar(ERT_FOLD_MAX, largest, x[i + r * (size_t)stride], 0);
-    for (size_t r = 0; r < n; r++) sum += expf(x[i + r * (size_t)stride] - largest);
+    for (size_t r = 0; r < n; r++) largest = fold_scalar(ERT_FOLD_MAX, largest, x[(ptrdiff_t)r * x_stride], 0);
+    for (size_t r = 0; r < n; r++) sum += expf(x[(ptrdiff_t)r * x_stride] - largest);
     for (size_t r = 0; r < n; r++) {
-      float v = x[i + r * (size_t)stride] - largest;
-      y[i + r * (size_t)stride] = log ? v - logf(sum) : expf(v) / sum;
+      float v = x[(ptrdiff_t)r * x_stride] - largest;
+      y[(ptrdiff_t)r * y_stride] = log ? v - logf(sum) : expf(v) / sum;
     }
   }
 }
 
 static void scalar_softmax_row(bool log, const float *x, float *y, size_t n) {
-  scalar_softmax_columns(log, x, y, n, 1, 1);
+  scalar_softmax_columns(log, x, 1, y, 1, n, 1);
 }
 
 static void scalar_pool_blocks(bool average, const ert_taps *t, const float *x, ptrdiff_t step, float divisor, float *y,

@@ -60,16 +60,18 @@ typedef struct ert_simd {
   void (*binary)(int kind, int form, const float *a, const float *b, float *y, size_t n);
   void (*affine)(int form, const float *x, const float *scale, const float *shift, float *y, size_t n);
 
-  /* Folds (families.h) of a row into one number, and of rows `stride` apart into acc[0..width), with a shift of 0. */
+  /* Folds (families.h) of a row into one number, and of rows `stride` apart into acc[0..width), with a shift of 0: a
+   * column's rows one after the other, whatever its place. */
   float (*fold_row)(int fold, float acc, float shift, const float *x, size_t n);
   void (*fold_columns)(int fold, const float *x, ptrdiff_t stride, size_t rows, float *acc, size_t width);
   /* y = (x - mean) * scale, and y = x * (bias + alpha * sums)^-beta; y may be x. */
   void (*center)(float mean, float scale, const float *x, float *y, size_t n);
   void (*lrn)(float alpha, float beta, float bias, const float *sums, const float *x, float *y, size_t n);
 
-  /* Softmax of a row, and of `width` columns of n values `stride` apart; y may be x. */
+  /* Softmax of a row, and of `width` columns of n rows a stride apart: the same bits for the same values; y may be x. */
   void (*softmax_row)(bool log, const float *x, float *y, size_t n);
-  void (*softmax_columns)(bool log, const float *x, float *y, size_t n, ptrdiff_t stride, size_t width);
+  void (*softmax_columns)(bool log, const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride, size_t n,
+                          size_t width);
 
   /* Windows of n pixels of 16 lanes, the first at x, the next `step` floats on: their average or largest value. */
   void (*pool_blocks)(bool average, const ert_taps *taps, const float *x, ptrdiff_t step, float divisor, float *y,
