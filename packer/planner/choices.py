@@ -97,6 +97,8 @@ class _Nodes:
         inputs = [None if name is None else self.graph.type(name) for name in node.inputs]
         output = self.graph.type(node.outputs[0])
         dependence = node.op.dependence(inputs)
+        if len(node.outputs) > 1:
+            dependence = (Dependence.FULL,) * output.rank
         source = self.streamable_source(v)
         found: list[Choice] = []
         for split in splits(output, dependence, self.speeds, node.op.grain(inputs)):

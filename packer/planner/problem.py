@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from packer.ir import Graph, TensorType
+from packer.ir import Graph, TensorType, whole
 from packer.planner.adjust import Adjust
 from packer.planner.choices import Choice, choices_of
 from packer.planner.costs import Costs
-from packer.planner.split import Piece
+from packer.planner.split import NONE, SHARED, Piece, Split
 from targets.base import Layout
 
 __all__ = ["IMPOSSIBLE", "Problem", "build"]
@@ -84,7 +84,7 @@ def _between(
 ) -> np.ndarray:
     """What it costs that `users` read as input i what `makers` produce as output `slot`."""
     type = graph.type(name)
-    given, which_given = _distinct([choice.split for choice in makers])
+    given, which_given = _distinct([_gives(choice, slot, type) for choice in makers])
     needed, which_needed = _distinct([_needs(choice, i, type) for choice in users])
     moves = adjust.moves(type, given, needed)[np.ix_(which_given, which_needed)]
     made, which_made = _distinct([(choice.form.outputs[slot], choice.split) for choice in makers])
@@ -104,12 +104,19 @@ def _streams(maker: Choice, user: Choice) -> bool:
     return maker.streams_out and maker.split.pieces == user.takes and maker.form.outputs[0] is user.form.inputs[0]
 
 
+def _gives(choice: Choice, slot: int, type: TensorType) -> Split:
+    """How output `slot` is split. Operators of several outputs are not cut."""
+    if slot == 0 or choice.split.name == SHARED:
+        return choice.split
+    return Split(NONE, (Piece(0, whole(type)),))
+
+
 def _needs(choice: Choice, i: int, type: TensorType) -> tuple[Piece, ...]:
     """The part of input i that each core reads."""
     cores = [term.core for term in choice.terms] or [piece.core for piece in choice.split.pieces]
     found = []
     for core, part in zip(cores, choice.parts, strict=True):
-        box = tuple((0, extent) for extent in type.shape) if part is None else part.reads[i]
+        box = whole(type) if part is None else part.reads[i]
         if box is not None:
             found.append(Piece(core, box))
     return tuple(found)

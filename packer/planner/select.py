@@ -68,10 +68,14 @@ def sample(problem: Problem, random: np.random.Generator, weights: Sequence[np.n
     for (u, v), matrix in problem.edges.items():
         into.setdefault(v, []).append((u, matrix))
     chosen: list[int] = []
-    for v, alternatives in enumerate(problem.choices):
-        possible = np.array([not choice.streams_out for choice in alternatives])
+    while len(chosen) < len(problem.choices):
+        v = len(chosen)
+        chance = np.ones(len(problem.choices[v])) if weights is None else np.array(weights[v])
+        chance[problem.own[v] >= IMPOSSIBLE] = 0.0
         for u, matrix in into.get(v, []):
-            possible &= matrix[chosen[u]] < IMPOSSIBLE
-        chance = np.where(possible, 1.0 if weights is None else weights[v], 0.0)
-        chosen.append(int(random.choice(len(alternatives), p=chance / chance.sum())))
+            chance[matrix[chosen[u]] >= IMPOSSIBLE] = 0.0
+        if chance.any():
+            chosen.append(int(random.choice(len(chance), p=chance / chance.sum())))
+        else:
+            chosen.clear()  # tiles that no consumer takes in these layouts: again
     return Solution(tuple(chosen), problem.seconds(chosen), False)

@@ -4,137 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from packer.bundle.model import Place, Program, Tensor
+from packer.bundle.model import Place, Program
 from packer.importers import import_onnx
-from packer.ir import DType, Extent, Graph, Node, TensorType, Value
+from packer.ir import DType, Extent, Graph, Node, TensorType, Value, whole
 from packer.ir.ops import Binary, Conv, NonZero, Reshape, Unary
 from packer.passes import optimize
+from packer.planner import plan
+from packer.planner.choices import Choice
+from packer.planner.costs import Costs
+from packer.planner.problem import build
 from packer.planner.schedule import schedule
-from packer.planner.select import select_forms
-from targets.base import Form, Layout, resolve, stored_bytes
+from packer.planner.select import sample
+from packer.planner.split import Piece, Split
+from targets.base import Form, Layout, resolve
 from tests.e2e.random_networks import random_network
 from tests.packer.passes.random_models import random_model
+from tests.packer.planner.prove import prove
 
 TARGET = resolve("cpu")
-Area = tuple[tuple[Place, int], int, int]
 
 
-class Memory:
-    """What lies where: the value and layout that each 64 bytes of arena, inputs and outputs hold, as a number."""
-
-    def __init__(self, graph: Graph, program: Program) -> None:
-        self.program = program
-        self.held: dict[tuple[Place, int], np.ndarray] = {}
-        self.numbers: dict[tuple[str, Layout], int] = {}
-        self.root: dict[str, str] = {}  # a reshaped value is the value it was made from
-        for node in graph.nodes:
-            if isinstance(node.op, Reshape) and node.inputs[0] is not None:
-                self.root[node.outputs[0]] = self.root.get(node.inputs[0], node.inputs[0])
-
-    def area(self, tensor: Tensor) -> Area:
-        """The memory of a tensor, its first unit and the one behind its last, all within that memory."""
-        first, units = tensor.offset // 64, -(-stored_bytes(tensor.type, tensor.layout) // 64)
-        assert tensor.offset % 64 == 0
-        if tensor.place is Place.ARENA:
-            assert (first + units) * 64 <= self.program.arena_bytes, tensor
-        return (tensor.place, tensor.index if tensor.place is not Place.ARENA else 0), first, first + units
-
-    def cells(self, tensor: Tensor) -> np.ndarray:
-        memory, first, last = self.area(tensor)
-        size = self.program.arena_bytes // 64 + 1 if tensor.place is Place.ARENA else last
-        return self.held.setdefault(memory, np.full(size, -1))[first:last]
-
-    def number(self, tensor: Tensor) -> int:
-        """That of the value in its layout."""
-        value = self.root.get(tensor.name, tensor.name), tensor.layout
-        return self.numbers.setdefault(value, len(self.numbers))
-
-    def write(self, tensor: Tensor) -> None:
-        self.cells(tensor)[:] = self.number(tensor)
-
-    def expect(self, tensor: Tensor, reader: str) -> None:
-        if tensor.data is None:
-            assert (self.cells(tensor) == self.number(tensor)).all(), f"{reader} reads '{tensor.name}'"
+def cheapest(graph: Graph, cores: int = 1) -> Program:
+    return plan(graph, TARGET, cores)
 
 
-def overlap(a: Area, b: Area) -> bool:
-    return a[0] == b[0] and max(a[1], b[1]) < min(a[2], b[2])
-
-
-def prove(graph: Graph, program: Program) -> int:
-    """Execute the program over its memory; how many steps write over an input."""
-    memory = Memory(graph, program)
-    producers = graph.producers()
-    overwritten = 0
-    for name, number in zip(graph.inputs, program.inputs, strict=True):
-        tensor = program.tensors[number]
-        assert (tensor.name, tensor.place, tensor.layout) == (name, Place.INPUT, Layout.PLANAR)
-        memory.write(tensor)
-    for step in program.steps:
-        inputs = [program.tensors[i] if i >= 0 else None for i in step.inputs]
-        outputs = [program.tensors[i] for i in step.outputs]
-        for tensor in inputs:
-            if tensor is not None:
-                memory.expect(tensor, step.kernel)
-        areas = [memory.area(tensor) for tensor in outputs]
-        assert not any(overlap(a, b) for a, b in combinations(areas, 2)), f"outputs of {step.kernel} overlap"
-        assert all(tensor.place in (Place.ARENA, Place.OUTPUT) for tensor in outputs)
-        allowed = producers[outputs[0].name].op.inplace if step.nodes else ()
-        own = [(i, memory.area(t)) for i, t in enumerate(inputs) if t is not None and t.data is None]
-        shared = [i for i, area in own if any(overlap(area, other) for other in areas)]
-        assert len(shared) <= 1, f"{step.kernel} writes over two of its inputs"
-        for i in shared:
-            tensor = inputs[i]
-            assert tensor is not None
-            assert i in allowed, f"{step.kernel} writes over its input {i}"
-            assert memory.area(tensor) == memory.area(outputs[0])
-            assert (tensor.type, tensor.layout) == (outputs[0].type, outputs[0].layout)
-        overwritten += len(shared)
-        for tensor in outputs:
-            memory.write(tensor)
-    for position, (name, number) in enumerate(zip(graph.outputs, program.outputs, strict=True)):
-        tensor = program.tensors[number]
-        assert (tensor.name, tensor.place, tensor.index) == (name, Place.OUTPUT, position)
-        assert (tensor.type, tensor.layout) == (graph.type(name), Layout.PLANAR)
-        memory.expect(tensor, "the caller")
-        if tensor.extent is not None:
-            memory.expect(program.tensors[tensor.extent[1]], "the caller")
-    assert program.arena_floor <= program.arena_bytes
-    return overwritten
-
-
-def cheapest(graph: Graph) -> Program:
-    return schedule(graph, TARGET, select_forms(graph, TARGET))
-
-
-def any_forms(graph: Graph, seed: int) -> list[Form]:
-    random = np.random.default_rng(seed)
-    choices = [TARGET.forms(graph, node) for node in graph.nodes]
-    return [forms[int(random.integers(len(forms)))] for forms in choices]
+def any_plan(graph: Graph, cores: int, seed: int) -> Program:
+    problem = build(graph, Costs(TARGET.on(TARGET.machine.sized(cores))), cores, partial_sums=True)
+    chosen = sample(problem, np.random.default_rng(seed)).chosen
+    choices = [alternatives[i] for alternatives, i in zip(problem.choices, chosen, strict=True)]
+    return schedule(graph, problem.costs.target, choices, cores)
 
 
 @pytest.mark.parametrize("first", range(0, 100, 20))
 @pytest.mark.parametrize("make", [random_model, lambda seed: random_network(seed).model], ids=["patterns", "operators"])
 def test_random_networks(make: Callable[[int], object], first: int) -> None:
-    """With the forms chosen by cost, and with any."""
+    """With the plan chosen by cost, and with any."""
     overwritten = 0
     for seed in range(first, first + 20):
         graph = optimize(import_onnx(make(seed)))
-        overwritten += prove(graph, cheapest(graph))
-        overwritten += prove(graph, schedule(graph, TARGET, any_forms(graph, seed)))
+        for cores in (1, 2 + seed % 4):
+            overwritten += prove(graph, cheapest(graph, cores))
+            overwritten += prove(graph, any_plan(graph, cores, seed))
     assert overwritten > 0, "no memory was used again"
 
 
 def test_real_networks(models: Path) -> None:
     for path in sorted((models / "onnx").glob("*.onnx")):
         graph = optimize(import_onnx(path))
-        prove(graph, cheapest(graph))
+        for cores in (1, 2, 4):
+            prove(graph, cheapest(graph, cores))
 
 
 def test_a_moved_tensor_is_noticed() -> None:
@@ -201,11 +124,15 @@ def test_weights_that_lie_in_blocks_are_packed_from_the_planar_copy() -> None:
     graph = graph_of(nodes, values, ("x", "z"), ("q", "y"))
     planar, blocks = Layout.PLANAR, Layout.BLOCK16
     forms = [
-        Form((planar, planar), (blocks,), 0.0),
-        Form((blocks, planar), (planar,), 0.0),
-        Form((planar, planar), (planar,), 0.0),
+        Form((planar, planar), (blocks,)),
+        Form((blocks, planar), (planar,)),
+        Form((planar, planar), (planar,)),
     ]
-    program = schedule(graph, TARGET, forms)
+    choices = [
+        Choice(form, Split("none", (Piece(0, whole(graph.type(node.outputs[0]))),)), (None,), (0.0,))
+        for form, node in zip(forms, graph.nodes, strict=True)
+    ]
+    program = schedule(graph, TARGET, choices)
     prove(graph, program)
     pack = next(step for step in program.steps if step.kernel == "pack_weights")
     assert program.tensors[pack.inputs[0]].layout is planar
