@@ -54,8 +54,11 @@ def test_reads_every_field(good: bytes) -> None:
     assert (w.layout, w.place, w.bytes) == ("weight16", "segment", 3 * 16 * 4)
     assert (t.layout, t.place, t.offset, t.bytes) == ("block16", "arena", 64, 16 * 16 * 4)
     assert (z.extent_axis, z.extent_count, x.extent_axis) == (0, 4, -1)
+    assert (x.root, x.begin, x.whole) == (-1, (), (1, 3, 4, 4))
+    assert (program.cores, program.speeds) == (1, ())
     conv = program.steps[0]
     assert (conv.kernel, conv.nodes, conv.inputs, conv.outputs) == ("conv", ("conv1", "relu1"), (0, 2, -1), (3,))
+    assert (conv.core, conv.phase) == (0, 0)
     assert [(a.name, a.ints, a.floats, a.text) for a in conv.attributes] == [
         ("activation", (), (), "relu"),
         ("group", (1,), (), ""),
@@ -68,6 +71,43 @@ def test_reads_every_field(good: bytes) -> None:
         "z": (2, 3),
     }
     assert bundle.samples(golden.outputs)["z"].tolist() == [[0, 0, 1], [0, 0, 3]]
+
+
+def test_reads_views_cores_and_phases() -> None:
+    program = read(assemble(split_description())).programs[0]
+    assert (program.cores, program.speeds) == (2, (1.0, 0.5))
+    x, view = program.tensors[0], program.tensors[7]
+    assert (view.root, view.begin, view.shape, view.whole) == (0, (0, 16, 0, 0), (1, 16, 3, 4), x.shape)
+    assert (view.place, view.index, view.offset, view.bytes, view.root_bytes) == ("input", 0, 0, 768, 1536)
+    assert [(step.core, step.phase) for step in program.steps[3:6]] == [(1, 0), (255, 1), (0, 2)]
+
+
+def test_constants_of_views() -> None:
+    """The part of the root, whatever the layout; stored without the gaps."""
+    rng = np.random.default_rng(2)
+    cuts = [
+        (PLANAR, (4, 5, 6), (1, 0, 2), (2, 5, 3)),
+        (BLOCK16, (2, 40, 3, 2), (1, 16, 1, 0), (1, 24, 2, 2)),
+        (BLOCK16, (40,), (32,), (8,)),
+        (WEIGHT16, (2, 40, 40, 3), (1, 16, 16, 0), (1, 24, 16, 3)),
+        (WEIGHT16, (1, 20, 40, 1, 2), (0, 0, 32, 0, 0), (1, 20, 8, 1, 2)),
+        (DEPTH16, (40, 3, 3), (16, 0, 0), (24, 3, 3)),
+        (PLANAR, (4, 5), (1, 2), (2, 0)),
+    ]
+    tensors, data = [], b""
+    for layout, whole, begin, shape in cuts:
+        root = {"name": "r", "dtype": 1, "layout": layout, "shape": whole, "place": 1, "offset": len(data)}
+        tensors += [root, root | {"name": "v", "root": len(tensors), "begin": begin, "shape": shape}]
+        stored = rng.standard_normal(stored_elements(whole, layout)).astype(np.float32).tobytes()
+        data += stored + bytes(-len(stored) % 64)
+    program = {"target": "cpu", "arch": "x86_64", "tensors": tensors}
+    described = {"producer": "", "model": "", "programs": [program], "goldens": []}
+    bundle = read(assemble(described | {"segments": [{"name": "weights"}], "contents": [data]}))
+    found = bundle.programs[0].tensors
+    for root, view in zip(found[::2], found[1::2], strict=True):
+        box = tuple(slice(first, first + n) for first, n in zip(view.begin, view.shape, strict=True))
+        assert np.array_equal(bundle.constant(view), bundle.constant(root)[box])
+        assert bundle.stored(view).nbytes == view.bytes
 
 
 def test_constants_are_views_and_unpack(good: bytes) -> None:

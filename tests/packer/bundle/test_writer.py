@@ -15,7 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgert import reader
 from packer.api import compile_model, pack
-from packer.bundle.model import Bundle, Place, Program, Step, Tensor
+from packer.bundle.encode import encode
+from packer.bundle.model import ALL_CORES, Bundle, Place, Program, Step, Tensor
 from packer.bundle.writer import write_bundle
 from packer.ir import DType, TensorType
 from targets.base import Attribute, Layout
@@ -137,3 +138,52 @@ def test_constants_without_elements(sizes: tuple[int, ...], tmp_path: Path) -> N
     assert len(read.segments) == bool(sizes)
     distinct = {(size, index) for index, size in enumerate(sizes) if size}
     assert sum(segment.length for segment in read.segments) >= sum(4 * size for size, _ in distinct)
+
+
+def test_views_cores_and_phases(tmp_path: Path) -> None:
+    """Views lie where their roots do, constants' in the segment."""
+    whole, half = TensorType(DType.F32, (1, 32, 2)), TensorType(DType.F32, (1, 16, 2))
+    data = np.arange(64, dtype=np.float32)
+    tensors = [
+        Tensor("padding", whole, Layout.PLANAR, Place.SEGMENT, data=-data),
+        Tensor("w", whole, Layout.BLOCK16, Place.SEGMENT, data=data),
+        Tensor("t", whole, Layout.BLOCK16, Place.ARENA, offset=64),
+        Tensor("y", whole, Layout.PLANAR, Place.OUTPUT),
+    ]
+    for root in (1, 2, 3):
+        for first in (0, 16):
+            within = ((0, 1), (first, first + 16), (0, 2))
+            t = tensors[root]
+            tensors.append(Tensor(f"{t.name}{first}", half, t.layout, Place.ARENA, root=root, within=within))
+    copy = (Attribute("kind", text="identity"),)
+    steps = (
+        Step("unary", (), (4,), (6,), copy, core=0, phase=0),
+        Step("unary", (), (5,), (7,), copy, core=2, phase=0),
+        Step("reorder", (), (2,), (3,), (), core=ALL_CORES, phase=1),
+        Step("reorder", (), (6,), (8,), (), core=1, phase=2),
+    )
+    program = Program("cpu", "x86_64", 320, 320, tuple(tensors), steps, (), (3,), cores=3, speeds=(1.0, 0.75, 0.5))
+    path = tmp_path / "model.edge"
+    write_bundle(Bundle("test", "g", (program,), ()), path)
+    bundle = reader.read(path)
+    (found,) = bundle.programs
+    assert (found.cores, found.speeds) == (3, (1.0, 0.75, 0.5))
+    assert [(step.core, step.phase) for step in found.steps] == [(0, 0), (2, 0), (255, 1), (1, 2)]
+    for tensor, stored in zip(tensors, found.tensors, strict=True):
+        assert (stored.root, stored.begin) == (tensor.root, tuple(begin for begin, _ in tensor.within))
+        if tensor.root >= 0:
+            root = found.tensors[tensor.root]
+            assert (stored.place, stored.index, stored.offset) == (root.place, root.index, root.offset)
+    w = bundle.constant(found.tensors[1])
+    assert sorted(w.ravel()) == data.tolist()
+    assert np.array_equal(bundle.constant(found.tensors[4]), w[:, :16])
+    assert np.array_equal(bundle.constant(found.tensors[5]), w[:, 16:])
+
+
+def test_programs_of_one_core_need_no_new_fields() -> None:
+    tensor = {"name": "t", "dtype": 1, "shape": [3], "place": 2}
+    assert encode("Tensor", tensor | {"root": -1, "begin": np.empty(0, np.int64)}) == encode("Tensor", tensor)
+    step = {"kernel": "unary", "inputs": [0], "outputs": [1]}
+    assert encode("Step", step | {"core": 0, "phase": 0}) == encode("Step", step)
+    program = {"target": "cpu", "arch": "x86_64"}
+    assert encode("Program", program | {"cores": 1, "speeds": np.empty(0, np.float32)}) == encode("Program", program)
