@@ -3,6 +3,8 @@
 #include "kernels/conv_geometry.h"
 #include "kernels/gemm.h"
 #include "kernels/im2col.h"
+#include "kernels/rows.h"
+#include "kernels/strided.h"
 #include "kernels/tensor.h"
 
 /* A task is one group of one image: y[filters][positions] = w[filters][depth] . patches. */
@@ -10,8 +12,13 @@ typedef struct im2col_state {
   ert_conv_geometry g;
   ert_finish finish;
   const ert_simd *simd;
+  ert_strides x, y, residual;
+  ert_strides product; /* of one image as the product is stored: y, or scratch if its positions have gaps */
+  ert_strided weights; /* the copy of a group's weights that have gaps */
+  int64_t filter;      /* between the weights of neighbouring filters */
   int64_t depth, positions, columns; /* columns: patches packed at a time */
   size_t padded;                     /* floats of the channels-last image; 0 for patches as columns */
+  size_t copied_weights, outputs;    /* floats of those copies; 0 if there is none */
 } im2col_state;
 
 /* Weights are planar: [filters, channels, kernel] for patches as columns, [filters, kernel, channels] for patches as rows. */
@@ -36,6 +43,24 @@ static edgert_status prove(const ert_prepare *p, bool as_rows, ert_conv_geometry
   return residual ? ert_expect_same_type(p, y, residual) : EDGERT_OK;
 }
 
+/* How to read weights and store products that have gaps. */
+static bool plan_views(const ert_step *step, im2col_state *s) {
+  const ert_tensor *w = step->in[1];
+  const ert_conv_geometry *g = &s->g;
+  s->filter = ert_stride(w, 0);
+  s->product = s->y;
+  if (!ert_positions_joined(&s->y, g->out)) {
+    s->product = (ert_strides){.channel = s->positions, .plane = g->out[1] * g->out[2], .row = g->out[2]};
+    s->outputs = (size_t)(g->filters * s->positions);
+  }
+  if (w->compact) return true;
+  int64_t shape[ERT_MAX_RANK] = {g->filters}, strides[ERT_MAX_RANK], span = 1;
+  for (int i = 1; i < w->rank; i++) shape[i] = w->shape[i];
+  for (int i = 0; i < w->rank; i++) strides[i] = ert_stride(w, i), span += (shape[i] - 1) * strides[i];
+  s->copied_weights = (size_t)(g->filters * s->depth);
+  return ert_strided_plan(w->rank, shape, strides, 0, g->filters * s->depth, span, sizeof(float), &s->weights);
+}
+
 static edgert_status prepare(ert_prepare *p, bool as_rows) {
   ert_conv_geometry g;
   ERT_TRY(prove(p, as_rows, &g));
@@ -50,16 +75,19 @@ static edgert_status prepare(ert_prepare *p, bool as_rows) {
   ERT_TRY(ert_activation_read(p, &activation));
   s->finish = ert_finish_of(activation);
   s->positions = ert_volume(g.out);
+  s->x = ert_strides_of(p->step->in[0]);
+  s->y = ert_strides_of(p->step->out[0]);
+  if (p->step->n_in > 3 && p->step->in[3]) s->residual = ert_strides_of(p->step->in[3]);
   size_t patches, product;
   const size_t depth = (size_t)ert_extent(p->step->in[1], 1, p->step->in[1]->rank);
-  s->columns = ert_gemm_group(g.filters, (int64_t)depth, s->positions);
+  s->depth = (int64_t)depth;
+  s->columns = ert_gemm_group(g.filters, s->depth, s->positions);
   if (!ert_multiply(depth, (size_t)s->positions, &patches) || patches > SIZE_MAX / 16 ||
-      (as_rows && !ert_im2col_padded(&g, &s->padded)) ||
-      !ert_gemm_scratch(g.filters, (int64_t)depth, s->columns, &product))
+      (as_rows && !ert_im2col_padded(&g, &s->padded)) || !plan_views(p->step, s) ||
+      !ert_gemm_scratch(g.filters, s->depth, s->columns, &product))
     return ert_reject(p, "patches of one image", "fewer bytes than memory can have", "more");
   ERT_TRY(ert_conv_expect_worth(p, (int64_t)s->padded, (double)g.filters * (double)patches));
-  s->depth = (int64_t)depth;
-  p->step->scratch_bytes = (patches + s->padded + product) * sizeof(float);
+  p->step->scratch_bytes = (patches + s->padded + s->copied_weights + s->outputs + product) * sizeof(float);
   p->step->tasks = g.batch * g.groups;
   return EDGERT_OK;
 }
@@ -69,8 +97,23 @@ static edgert_status prepare_rows(ert_prepare *p) { return prepare(p, true); }
 
 /* What the product is added to: residual and bias. */
 static void start_outputs(const im2col_state *s, const float *bias, const float *residual, float *y) {
-  for (int64_t k = 0; k < s->g.filters; k++)
-    for (int64_t i = 0; i < s->positions; i++, y++) *y = (bias ? bias[k] : 0.0f) + (residual ? *residual++ : 0.0f);
+  const ert_conv_geometry *g = &s->g;
+  for (int64_t k = 0; k < g->filters; k++)
+    for (int64_t d = 0; d < g->out[0]; d++)
+      for (int64_t h = 0; h < g->out[1]; h++) {
+        float *to = y + k * s->product.channel + d * s->product.plane + h * s->product.row;
+        const float *from =
+            residual ? residual + k * s->residual.channel + ert_position(&s->residual, 0, d, h, 0) : NULL;
+        for (int64_t w = 0; w < g->out[2]; w++) to[w] = (bias ? bias[k] : 0.0f) + (from ? from[w] : 0.0f);
+      }
+}
+
+static void store_outputs(const im2col_state *s, const float *product, float *y) {
+  const ert_conv_geometry *g = &s->g;
+  const size_t width = (size_t)g->out[2] * sizeof(float);
+  for (int64_t k = 0; k < g->filters; k++)
+    for (int64_t d = 0; d < g->out[0]; d++, product += g->out[1] * g->out[2])
+      ert_copy_rows(y + k * s->y.channel + d * s->y.plane, s->y.row * 4, product, g->out[2] * 4, g->out[1], width);
 }
 
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
@@ -78,25 +121,28 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   const im2col_state *s = step->state;
   const ert_conv_geometry *g = &s->g;
   const ert_tensor *bias = step->n_in > 2 ? step->in[2] : NULL, *residual = step->n_in > 3 ? step->in[3] : NULL;
-  float *patches = scratch, *padded = patches + s->depth * s->positions, *product = padded + s->padded;
+  float *patches = scratch, *padded = patches + s->depth * s->positions, *weights = padded + s->padded;
+  float *outputs = weights + s->copied_weights, *product = outputs + s->outputs;
   for (int64_t task = begin; task < end; task++) {
-    const int64_t group = task % g->groups, filter = group * g->filters, out = task * g->filters * s->positions;
-    const float *x = (const float *)step->in[0]->data + task * g->channels * ert_volume(g->in);
-    float *y = (float *)step->out[0]->data + out;
+    const int64_t image = task / g->groups, group = task % g->groups, filter = group * g->filters;
+    const float *x = (const float *)step->in[0]->data + image * s->x.image + group * g->channels * s->x.channel;
+    const float *w = (const float *)step->in[1]->data + filter * s->filter, *r = NULL;
+    float *y = (float *)step->out[0]->data + image * s->y.image + filter * s->y.channel;
+    float *sums = s->outputs ? outputs : y;
+    if (residual) r = (const float *)residual->data + image * s->residual.image + filter * s->residual.channel;
     if (s->padded)
-      ert_im2col_rows(g, x, padded, patches);
+      ert_im2col_rows(g, x, &s->x, padded, patches);
     else
-      ert_im2col_columns(g, x, patches);
-    if (bias || residual)
-      start_outputs(s, bias ? (const float *)bias->data + filter : NULL,
-                    residual ? (const float *)residual->data + out : NULL, y);
+      ert_im2col_columns(g, x, &s->x, patches);
+    if (s->copied_weights) ert_strided_run(&s->weights, weights, w, 0, s->weights.units);
+    if (bias || r) start_outputs(s, bias ? (const float *)bias->data + filter : NULL, r, sums);
     const ert_gemm product_of = {
-        .a = (const float *)step->in[1]->data + filter * s->depth,
+        .a = s->copied_weights ? weights : w,
         .b = patches,
         .b_pitch = s->padded ? s->depth : s->positions,
         .transposed = s->padded > 0,
-        .y = y,
-        .y_pitch = s->positions,
+        .y = sums,
+        .y_pitch = s->product.channel,
         .rows = g->filters,
         .depth = s->depth,
         .columns = s->positions,
@@ -104,9 +150,12 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
         .add = bias || residual,
     };
     ert_gemm_run(s->simd, &product_of, &s->finish, product);
+    if (s->outputs) store_outputs(s, outputs, y);
   }
 }
 
 extern const ert_kernel ert_kernel_conv_im2col_caffe, ert_kernel_conv_im2col_nhwc;
-const ert_kernel ert_kernel_conv_im2col_caffe = {.name = "conv_im2col_caffe", .prepare = prepare_columns, .run = run};
-const ert_kernel ert_kernel_conv_im2col_nhwc = {.name = "conv_im2col_nhwc", .prepare = prepare_rows, .run = run};
+const ert_kernel ert_kernel_conv_im2col_caffe = {
+    .name = "conv_im2col_caffe", .prepare = prepare_columns, .run = run, .views = true};
+const ert_kernel ert_kernel_conv_im2col_nhwc = {
+    .name = "conv_im2col_nhwc", .prepare = prepare_rows, .run = run, .views = true};

@@ -8,7 +8,8 @@
 #include "kernels/transpose.h"
 
 /* One row of the matrix: what one tap of one channel sees at all positions. */
-static float *one_tap(const ert_conv_geometry *g, const float *x, const int64_t tap[3], float *to) {
+static float *one_tap(const ert_conv_geometry *g, const float *x, const ert_strides *s, const int64_t tap[3],
+                      float *to) {
   for (int64_t d = 0; d < g->out[0]; d++)
     for (int64_t h = 0; h < g->out[1]; h++)
       for (int64_t w = 0; w < g->out[2]; w++) {
@@ -16,17 +17,17 @@ static float *one_tap(const ert_conv_geometry *g, const float *x, const int64_t 
         const int64_t ih = h * g->stride[1] - g->pad[1] + tap[1] * g->dilation[1];
         const int64_t iw = w * g->stride[2] - g->pad[2] + tap[2] * g->dilation[2];
         const bool inside = id >= 0 && id < g->in[0] && ih >= 0 && ih < g->in[1] && iw >= 0 && iw < g->in[2];
-        *to++ = inside ? x[(id * g->in[1] + ih) * g->in[2] + iw] : 0.0f;
+        *to++ = inside ? x[id * s->plane + ih * s->row + iw] : 0.0f;
       }
   return to;
 }
 
-void ert_im2col_columns(const ert_conv_geometry *g, const float *x, float *to) {
+void ert_im2col_columns(const ert_conv_geometry *g, const float *x, const ert_strides *s, float *to) {
   int64_t tap[3];
-  for (int64_t c = 0; c < g->channels; c++, x += ert_volume(g->in))
+  for (int64_t c = 0; c < g->channels; c++, x += s->channel)
     for (tap[0] = 0; tap[0] < g->kernel[0]; tap[0]++)
       for (tap[1] = 0; tap[1] < g->kernel[1]; tap[1]++)
-        for (tap[2] = 0; tap[2] < g->kernel[2]; tap[2]++) to = one_tap(g, x, tap, to);
+        for (tap[2] = 0; tap[2] < g->kernel[2]; tap[2]++) to = one_tap(g, x, s, tap, to);
 }
 
 /* Extent of the padded image: what the input and the last window need. */
@@ -42,14 +43,14 @@ bool ert_im2col_padded(const ert_conv_geometry *g, size_t *floats) {
   return size <= SIZE_MAX / 16;
 }
 
-void ert_im2col_rows(const ert_conv_geometry *g, const float *x, float *padded, float *to) {
+void ert_im2col_rows(const ert_conv_geometry *g, const float *x, const ert_strides *s, float *padded, float *to) {
   const int64_t channels = g->channels, height = padded_extent(g, 1), width = padded_extent(g, 2);
   memset(padded, 0, (size_t)(padded_extent(g, 0) * height * width * channels) * sizeof(float));
   for (int64_t d = 0; d < g->in[0]; d++)
     for (int64_t h = 0; h < g->in[1]; h++) {
       float *row = padded + (((d + g->pad[0]) * height + h + g->pad[1]) * width + g->pad[2]) * channels;
-      const float *from = x + (d * g->in[1] + h) * g->in[2];
-      ert_transpose(row, channels, from, ert_volume(g->in), g->in[2], channels, sizeof(float));
+      const float *from = x + d * s->plane + h * s->row;
+      ert_transpose(row, channels, from, s->channel, g->in[2], channels, sizeof(float));
     }
   const int64_t run = g->dilation[2] == 1 ? g->kernel[2] * channels : channels, runs = g->kernel[2] * channels / run;
   for (int64_t d = 0; d < g->out[0]; d++)

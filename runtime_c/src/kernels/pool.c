@@ -8,13 +8,17 @@ typedef struct pool_state {
   ert_pool_shape shape;
   const ert_simd *simd;
   ert_pool_rows rows; /* NULL: fast */
-  int64_t units;      /* rows of outputs of a plane, or of a block of planes if those are fast */
+  int64_t planes;     /* of an image, or blocks of them if those are fast */
+  int64_t units;      /* rows of outputs of all planes */
   int64_t inside[2];  /* fast blocks: outputs of a row whose windows lie inside the input */
-  int64_t reach;      /* fast planar: floats of a padded row that the windows cover */
+  int64_t columns;    /* fast planar: outputs of a row made at a time */
   float divisors[];   /* fast planar averages: of each column, at least 1 */
 } pool_state;
 
-enum { LANES = 16 };
+enum {
+  LANES = 16,
+  PADDED_FLOATS = 64 * 1024, /* fast planar: of a padded row that some windows cover */
+};
 
 static edgert_status read_axes(const ert_prepare *p, ert_pool_shape *s) {
   const ert_tensor *x = p->step->in[0], *y = p->step->out[0];
@@ -68,21 +72,22 @@ static edgert_status check_operands(const ert_prepare *p) {
   return ert_expect_shape(p, step->out[1], y->rank, y->shape);
 }
 
-/* Whether windows can be taken by vectors, and what that needs. */
+/* Whether windows can be taken by vectors, and what that needs. The answer is the same for parts of the outputs: the fast way
+ * rounds averages otherwise. */
 static bool plan_fast(ert_prepare *p, pool_state *s) {
   const ert_pool_axis *w = &s->shape.axis[2];
   if (s->shape.kind == ERT_POOL_LP || p->step->in[0]->dtype != EDGERT_F32 || p->step->n_out > 1) return false;
   const int64_t window = (w->kernel - 1) * w->dilation + 1;
-  if (s->shape.blocks) {
+  if (s->shape.x.blocked) {
     int64_t last = w->in + w->begin - window; /* where the last window inside starts, from the padding's start */
     s->inside[0] = ert_min64(ert_pool_steps(w->begin, w->stride), w->out);
     s->inside[1] = last < 0 ? s->inside[0] : ert_clamp64(last / w->stride + 1, s->inside[0], w->out);
     return true;
   }
-  s->reach = (w->out - 1) * w->stride + window;
-  if (s->reach > 2 * w->in + 1024) return false; /* much padding: scratch in no proportion to the tensors */
+  if (window > PADDED_FLOATS) return false;
+  s->columns = ert_min64((PADDED_FLOATS - window) / w->stride + 1, w->out);
   for (int64_t o = 0; o < w->out; o++) s->divisors[o] = (float)ert_max64(ert_pool_span_at(&s->shape, 2, o).divisor, 1);
-  p->step->scratch_bytes = (size_t)(s->reach + ERT_SLIDE_SLACK) * sizeof(float);
+  p->step->scratch_bytes = (size_t)((s->columns - 1) * w->stride + window + ERT_SLIDE_SLACK) * sizeof(float);
   return true;
 }
 
@@ -112,16 +117,18 @@ static edgert_status prepare(ert_prepare *p) {
   if (y->elements == 0) return p->step->tasks = 0, EDGERT_OK;
 
   shape->channels = x->shape[1];
-  shape->planes = x->shape[0] * x->shape[1];
-  shape->pixels = x->elements / shape->planes;
-  if (x->layout == ERT_LAYOUT_BLOCK16) shape->blocks = (shape->channels + LANES - 1) / LANES;
-  int64_t planes = shape->planes, width = 1;
+  shape->pixels = x->elements / x->shape[0] / x->shape[1];
+  shape->x = ert_strides_of(x);
+  shape->y = ert_strides_of(y);
+  if (p->step->n_out > 1) shape->indices = ert_strides_of(p->step->out[1]);
+  int64_t width = 1;
+  s->planes = shape->channels;
   if (plan_fast(p, s)) {
     s->rows = NULL;
-    if (shape->blocks) planes = x->shape[0] * shape->blocks, width = LANES;
+    if (shape->x.blocked) s->planes = (shape->channels + LANES - 1) / LANES, width = LANES;
   }
-  s->units = planes * shape->axis[0].out * shape->axis[1].out;
-  int64_t cost = y->elements / planes / (s->units / planes);
+  s->units = x->shape[0] * s->planes * shape->axis[0].out * shape->axis[1].out;
+  int64_t cost = y->elements / s->units;
   for (int i = 0; i < 3; i++)
     cost = ert_min64(cost * ert_min64(shape->axis[i].kernel, shape->axis[i].in + 1), INT32_MAX);
   p->step->tasks = ert_cut(s->units, (s->rows ? 4 : 1) * cost * width / LANES + 1, p->workers);
@@ -132,7 +139,7 @@ static edgert_status prepare(ert_prepare *p) {
 static void blocks_outputs(const pool_state *s, const ert_pool_span *spans, const float *x, float *y, int64_t from,
                            int64_t to) {
   const ert_pool_axis *a = s->shape.axis;
-  const int64_t row = a[2].in * LANES;
+  const ert_strides *at = &s->shape.x;
   const double divisor = (double)spans[0].divisor * (double)spans[1].divisor * (double)spans[2].divisor;
   const bool average = s->shape.kind == ERT_POOL_AVERAGE;
   if (spans[0].count == 0 || spans[1].count == 0 || spans[2].count == 0) {
@@ -141,10 +148,10 @@ static void blocks_outputs(const pool_state *s, const ert_pool_span *spans, cons
   }
   const ert_taps taps = {
       .count = {(size_t)spans[0].count, (size_t)spans[1].count, (size_t)spans[2].count},
-      .stride = {(ptrdiff_t)(a[0].dilation * a[1].in * row), (ptrdiff_t)(a[1].dilation * row),
+      .stride = {(ptrdiff_t)(a[0].dilation * at->plane), (ptrdiff_t)(a[1].dilation * at->row),
                  (ptrdiff_t)(a[2].dilation * LANES)},
   };
-  x += (spans[0].first * a[1].in + spans[1].first) * row + spans[2].first * LANES;
+  x += ert_position(at, 0, spans[0].first, spans[1].first, spans[2].first);
   s->simd->pool_blocks(average, &taps, x, (ptrdiff_t)(a[2].stride * LANES), (float)divisor, y + from * LANES,
                        (size_t)(to - from));
 }
@@ -159,19 +166,30 @@ static void blocks_row(const pool_state *s, ert_pool_span *spans, const float *x
   }
 }
 
-/* The window's rows are folded into one padded row, along which the windows slide. */
-static void planar_row(const pool_state *s, const ert_pool_span *spans, const float *x, float *y, float *padded) {
+/* The rows that the windows of outputs [from, to) of a row see are folded into one padded row, along which they slide. */
+static void planar_outputs(const pool_state *s, const ert_pool_span *spans, const float *x, float *y, int64_t from,
+                           int64_t to, float *padded) {
   const ert_pool_axis *a = s->shape.axis, *w = &a[2];
   const bool average = s->shape.kind == ERT_POOL_AVERAGE;
-  const int64_t width = ert_min64(w->in, s->reach - w->begin);
-  for (int64_t i = 0; i < s->reach; i++) padded[i] = average ? 0.0f : -INFINITY;
-  for (int64_t i = 0; i < spans[0].count && spans[1].count > 0 && width > 0; i++) {
-    const float *rows = x + ((spans[0].first + i * a[0].dilation) * a[1].in + spans[1].first) * w->in;
-    s->simd->fold_columns(average ? ERT_FOLD_SUM : ERT_FOLD_MAX, rows, (ptrdiff_t)(a[1].dilation * w->in),
-                          (size_t)spans[1].count, padded + w->begin, (size_t)width);
+  const int64_t first = from * w->stride - w->begin;
+  const int64_t reach = (to - from - 1) * w->stride + (w->kernel - 1) * w->dilation + 1;
+  const int64_t left = ert_clamp64(-first, 0, reach), right = ert_clamp64(w->in - first, left, reach);
+  for (int64_t i = 0; i < reach; i++) padded[i] = average ? 0.0f : -INFINITY;
+  for (int64_t i = 0; i < spans[0].count && spans[1].count > 0 && left < right; i++) {
+    const int64_t depth = spans[0].first + i * a[0].dilation;
+    const float *rows = x + ert_position(&s->shape.x, 0, depth, spans[1].first, first + left);
+    s->simd->fold_columns(average ? ERT_FOLD_SUM : ERT_FOLD_MAX, rows, (ptrdiff_t)(a[1].dilation * s->shape.x.row),
+                          (size_t)spans[1].count, padded + left, (size_t)(right - left));
   }
-  s->simd->pool_slide(average, padded, (size_t)w->kernel, (ptrdiff_t)w->dilation, (size_t)w->stride, y, (size_t)w->out);
-  if (!average) return;
+  s->simd->pool_slide(average, padded, (size_t)w->kernel, (ptrdiff_t)w->dilation, (size_t)w->stride, y + from,
+                      (size_t)(to - from));
+}
+
+static void planar_row(const pool_state *s, const ert_pool_span *spans, const float *x, float *y, float *padded) {
+  const ert_pool_axis *w = &s->shape.axis[2];
+  for (int64_t o = 0; o < w->out; o += s->columns)
+    planar_outputs(s, spans, x, y, o, ert_min64(o + s->columns, w->out), padded);
+  if (s->shape.kind != ERT_POOL_AVERAGE) return;
   const float rows = (float)ert_max64(spans[0].divisor, 1) * (float)ert_max64(spans[1].divisor, 1);
   for (int64_t o = 0; o < w->out; o++) y[o] /= rows * s->divisors[o];
 }
@@ -187,13 +205,14 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
     s->rows(&s->shape, x, y, step->n_out > 1 ? step->out[1]->data : NULL, begin, end);
     return;
   }
-  const int64_t lanes = s->shape.blocks ? LANES : 1;
+  const ert_strides *x_at = &s->shape.x, *y_at = &s->shape.y;
   int64_t plane = begin / a[1].out / a[0].out, d = begin / a[1].out % a[0].out, h = begin % a[1].out;
   for (int64_t unit = begin; unit < end; unit++) {
     ert_pool_span spans[3] = {ert_pool_span_at(&s->shape, 0, d), ert_pool_span_at(&s->shape, 1, h), {0, 0, 0}};
-    const float *from = x + plane * s->shape.pixels * lanes;
-    float *to = y + unit * a[2].out * lanes;
-    if (s->shape.blocks)
+    const int64_t image = plane / s->planes, channel = plane % s->planes;
+    const float *from = x + image * x_at->image + channel * x_at->channel;
+    float *to = y + channel * y_at->channel + ert_position(y_at, image, d, h, 0);
+    if (x_at->blocked)
       blocks_row(s, spans, from, to);
     else
       planar_row(s, spans, from, to, scratch);
@@ -202,4 +221,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   }
 }
 
-const ert_kernel ert_kernel_pool = {.name = "pool", .prepare = prepare, .run = run};
+const ert_kernel ert_kernel_pool = {.name = "pool", .prepare = prepare, .run = run, .views = true};

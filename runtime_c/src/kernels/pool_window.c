@@ -3,43 +3,36 @@
 
 #include <math.h>
 
-/* Where the values of one plane lie, in elements. */
-typedef struct plane {
-  int64_t offset, step;
-} plane;
-
-static plane plane_at(const ert_pool_shape *s, int64_t index, int64_t pixels) {
-  if (!s->blocks) return (plane){index * pixels, 1};
-  const int64_t channel = index % s->channels, block = index / s->channels * s->blocks + channel / 16;
-  return (plane){block * pixels * 16 + channel % 16, 16};
+/* Where the values of one plane begin, of all images and channels, in elements. */
+static int64_t plane_at(const ert_pool_shape *s, const ert_strides *t, int64_t index) {
+  const int64_t image = index / s->channels, channel = index % s->channels;
+  return image * t->image + (t->blocked ? channel / 16 * t->channel + channel % 16 : channel * t->channel);
 }
 
-static int64_t output_pixels(const ert_pool_shape *s) { return s->axis[0].out * s->axis[1].out * s->axis[2].out; }
-
 /* Runs BODY with `at` the element and d, h, w the coordinates of each position inside the input. */
-#define FOR_WINDOW(BODY)                                                                            \
-  for (int64_t i = 0; i < spans[0].count; i++)                                                      \
-    for (int64_t j = 0; j < spans[1].count; j++)                                                    \
-      for (int64_t k = 0; k < spans[2].count; k++) {                                                \
-        const int64_t d = spans[0].first + i * s->axis[0].dilation;                                 \
-        const int64_t h = spans[1].first + j * s->axis[1].dilation;                                 \
-        const int64_t w = spans[2].first + k * s->axis[2].dilation;                                 \
-        const int64_t at = from.offset + ((d * s->axis[1].in + h) * s->axis[2].in + w) * from.step; \
-        BODY                                                                                        \
+#define FOR_WINDOW(BODY)                                            \
+  for (int64_t i = 0; i < spans[0].count; i++)                      \
+    for (int64_t j = 0; j < spans[1].count; j++)                    \
+      for (int64_t k = 0; k < spans[2].count; k++) {                \
+        const int64_t d = spans[0].first + i * s->axis[0].dilation; \
+        const int64_t h = spans[1].first + j * s->axis[1].dilation; \
+        const int64_t w = spans[2].first + k * s->axis[2].dilation; \
+        const int64_t at = from + ert_position(&s->x, 0, d, h, w);  \
+        BODY                                                        \
       }
 
-/* Runs BODY with `out` the element of each output and `spans` its window. */
-#define FOR_OUTPUTS(BODY)                                                                           \
-  for (int64_t row = begin; row < end; row++) {                                                     \
-    const int64_t od = row / s->axis[1].out % s->axis[0].out, oh = row % s->axis[1].out;            \
-    const int64_t index = row / s->axis[1].out / s->axis[0].out;                                    \
-    const plane from = plane_at(s, index, s->pixels), to = plane_at(s, index, output_pixels(s));    \
-    ert_pool_span spans[3] = {ert_pool_span_at(s, 0, od), ert_pool_span_at(s, 1, oh), {0, 0, 0}};   \
-    for (int64_t ow = 0; ow < s->axis[2].out; ow++) {                                               \
-      spans[2] = ert_pool_span_at(s, 2, ow);                                                        \
-      const int64_t out = to.offset + ((od * s->axis[1].out + oh) * s->axis[2].out + ow) * to.step; \
-      BODY                                                                                          \
-    }                                                                                               \
+/* Runs BODY for each output (od, oh, ow) of plane `index`, `out` its element and `spans` its window. */
+#define FOR_OUTPUTS(BODY)                                                                         \
+  for (int64_t row = begin; row < end; row++) {                                                   \
+    const int64_t od = row / s->axis[1].out % s->axis[0].out, oh = row % s->axis[1].out;          \
+    const int64_t index = row / s->axis[1].out / s->axis[0].out;                                  \
+    const int64_t from = plane_at(s, &s->x, index), to = plane_at(s, &s->y, index);               \
+    ert_pool_span spans[3] = {ert_pool_span_at(s, 0, od), ert_pool_span_at(s, 1, oh), {0, 0, 0}}; \
+    for (int64_t ow = 0; ow < s->axis[2].out; ow++) {                                             \
+      spans[2] = ert_pool_span_at(s, 2, ow);                                                      \
+      const int64_t out = to + ert_position(&s->y, 0, od, oh, ow);                                \
+      BODY                                                                                        \
+    }                                                                                             \
   }
 
 #define MAX_ROWS(T, lowest, is_nan)                                                                                  \
@@ -59,7 +52,9 @@ static int64_t output_pixels(const ert_pool_shape *s) { return s->axis[0].out * 
         }                                                                                                            \
       })                                                                                                             \
       y[out] = best;                                                                                                 \
-      if (indices) indices[out] = index * s->pixels + (place < 0 ? 0 : place);                                       \
+      if (indices)                                                                                                   \
+        indices[plane_at(s, &s->indices, index) + ert_position(&s->indices, 0, od, oh, ow)] =                        \
+            index * s->pixels + (place < 0 ? 0 : place);                                                             \
     })                                                                                                               \
   }
 #define NEVER(v)  false

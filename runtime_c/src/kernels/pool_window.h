@@ -2,6 +2,7 @@
 #ifndef ERT_KERNELS_POOL_WINDOW_H
 #define ERT_KERNELS_POOL_WINDOW_H
 
+#include "kernels/blocked.h"
 #include "kernels/tensor.h"
 
 typedef enum ert_pool_kind { ERT_POOL_MAX, ERT_POOL_AVERAGE, ERT_POOL_LP } ert_pool_kind;
@@ -12,9 +13,9 @@ typedef struct ert_pool_axis {
 } ert_pool_axis;
 
 typedef struct ert_pool_shape {
-  ert_pool_axis axis[3];            /* missing leading dimensions have one element and a window of one */
-  int64_t planes;                   /* images times channels */
-  int64_t channels, blocks, pixels; /* blocks: of 16 channels, 0 if planar; pixels: of an input plane */
+  ert_pool_axis axis[3];     /* missing leading dimensions have one element and a window of one */
+  ert_strides x, y, indices; /* indices: of the second output */
+  int64_t channels, pixels;  /* pixels: of an input plane */
   int kind;
   int64_t p;
   bool include_pad, column_major;

@@ -22,8 +22,8 @@ from tests.runtime_c.native import BUILD, build
 
 # The kernels with vector loops. The others get none: one that uses some must be named here.
 VECTORIZED = frozenset((
-    "binary", "conv", "conv_depthwise", "conv_transpose", "linear", "lrn", "matmul", "normalize", "pool", "recurrent",
-    "reduce", "scale_shift", "softmax", "unary",
+    "binary", "conv", "conv_depthwise", "conv_im2col_caffe", "conv_im2col_nhwc", "conv_transpose", "linear", "lrn",
+    "matmul", "normalize", "pool", "recurrent", "reduce", "scale_shift", "softmax", "sum", "unary",
 ))  # fmt: skip
 BAD_STEP = 11
 
@@ -148,8 +148,8 @@ class _Buffer:
 
     GUARD = 64
 
-    def __init__(self, type: TensorType, layout: Layout, data: np.ndarray | None, box: Box):
-        whole, begin = box.whole, box.begin
+    def __init__(self, type: TensorType, layout: Layout, data: np.ndarray | None, box: Box | None):
+        whole, begin = (box.whole, box.begin) if box else (type.shape, (0,) * type.rank)
         bytes = stored_bytes(TensorType(type.dtype, whole), layout)
         self.memory = np.full(bytes + 2 * self.GUARD + 64, 0xC3, np.uint8)
         first = -self.memory.ctypes.data % 64 + self.GUARD + (type.dtype.bytes if layout is Layout.PLANAR else 0)
@@ -211,23 +211,20 @@ def run_step(
     inplace: int | None = None,
     workers: int = 1,
     piece: int = 0,
-    embed: np.random.Generator | None = None,
+    boxes: Sequence[Box | None] = (),
 ) -> list[np.ndarray]:
     """The outputs of one step.
 
     `layouts`: of the inputs, then of the outputs, or one for all; `inplace`: the input that the first output lies over;
-    `embed`: makes every operand a view of a larger tensor, at random.
+    `boxes`: of the larger tensors that the inputs, then the outputs, are views of, if any are.
     """
     operands = len(inputs) + len(outputs)
     lay = [layouts] * operands if isinstance(layouts, Layout) else list(layouts)
-
-    def buffer(type: TensorType, layout: Layout, x: np.ndarray | None) -> _Buffer:
-        box = random_box(embed, type.shape, layout) if embed else Box(type.shape, (0,) * type.rank)
-        return _Buffer(type, layout, x, box)
-
-    rows = zip(types_of(inputs), lay[: len(inputs)], inputs, strict=True)
-    sources = [None if t is None else buffer(t, layout, x) for t, layout, x in rows]
-    targets = [buffer(t, layout, None) for t, layout in zip(outputs, lay[len(inputs) :], strict=True)]
+    values, types = [*inputs, *[None] * len(outputs)], [*types_of(inputs), *outputs]
+    views = list(boxes) or [None] * operands
+    rows = zip(types, lay, values, views, strict=True)
+    buffers = [None if t is None else _Buffer(t, layout, x, box) for t, layout, x, box in rows]
+    sources, targets = buffers[: len(inputs)], [b for b in buffers[len(inputs) :] if b]
     if inplace is not None:
         taken = sources[inplace]
         assert taken is not None
@@ -285,9 +282,12 @@ def check_views(
     **how: object,
 ) -> None:
     """With every operand embedded in a larger tensor a step gives the same bits, and touches nothing else of it."""
-    shapes = [None if x is None else x.shape for x in inputs]
-    rng = np.random.default_rng(zlib.crc32(repr((kernel, shapes, attributes, how)).encode()))
-    views = run_step(kernel, inputs, outputs, attributes, workers=2, embed=rng, **how)  # type: ignore[arg-type]
+    types = [*types_of(inputs), *outputs]
+    rng = np.random.default_rng(zlib.crc32(repr((kernel, types, attributes, how)).encode()))
+    given = how.get("layouts", Layout.PLANAR)
+    layouts = [given] * len(types) if isinstance(given, Layout) else given
+    boxes = [t and random_box(rng, t.shape, layout) for t, layout in zip(types, layouts, strict=True)]  # type: ignore
+    views = run_step(kernel, inputs, outputs, attributes, workers=2, boxes=boxes, **how)  # type: ignore[arg-type]
     for a, b in zip(compact, views, strict=True):
         assert a.tobytes() == b.tobytes(), f"results depend on what surrounds the operands: {kernel} {attributes} {how}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from packer.ir.ops import Activation, Conv, ConvTranspose, MatMul, Op
 from packer.ir.types import DType, TensorType
 from targets.base import Layout, attributes_of
-from tests.runtime_c.kernels.harness import Rejected, check_step, random_array, run_step
+from tests.runtime_c.kernels.harness import Box, Rejected, check_step, random_array, run_step
 
 PLANAR, BLOCK16, WEIGHT16, DEPTH16 = Layout.PLANAR, Layout.BLOCK16, Layout.WEIGHT16, Layout.DEPTH16
 ACTIVATIONS = (
@@ -88,6 +89,8 @@ def check_conv(rng: np.random.Generator, rank: int, group: int, channels: int, f
             inputs.append(None if bias is None else (bias.reshape(group, filters), BLOCK16))
         inputs.append(None if residual is None else (residual, y_layout))
         agree("conv_depthwise" if depthwise else "conv", op, inputs, want, y_layout)
+    for kernel, weight in (("conv_im2col_caffe", w), ("conv_im2col_nhwc", np.moveaxis(w, 1, -1))):
+        agree(kernel, op, [None if a is None else (a, PLANAR) for a in (x, weight, bias, residual)], want)
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
@@ -223,3 +226,17 @@ def test_operands_are_proven() -> None:
     ):
         with pytest.raises(Rejected):
             run(op, **change)
+
+
+def test_views_of_packed_weights_take_whole_kernels() -> None:
+    op, y = Conv((1, 1), (1, 1, 1, 1), (1, 1)), TensorType(DType.F32, (1, 4, 5, 5))
+    x, w = np.ones((1, 3, 5, 5), np.float32), np.ones((1, 4, 3, 3, 3), np.float32)
+    larger = Box((1, 4, 3, 3, 4), (0, 0, 0, 0, 1))
+    with pytest.raises(Rejected, match="whole kernels"):
+        run_step("conv", [x, w], [y], attributes_of(op), (PLANAR, WEIGHT16, PLANAR), boxes=[None, larger, None])
+    x, w, op = np.ones((1, 4, 5, 5), np.float32), np.ones((4, 3, 3), np.float32), replace(op, group=4)
+    larger = Box((4, 4, 3), (0, 1, 0))
+    with pytest.raises(Rejected, match="whole kernels"):
+        run_step(
+            "conv_depthwise", [x, w], [y], attributes_of(op), (PLANAR, DEPTH16, PLANAR), boxes=(None, larger, None)
+        )

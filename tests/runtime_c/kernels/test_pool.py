@@ -87,8 +87,16 @@ def test_nan_infinity_and_windows_of_padding() -> None:
 def test_much_padding() -> None:
     rng = np.random.default_rng(6)
     x = random_array(rng, (1, 2, 3, 5), DType.F32)
-    op = Pool("max", (2, 3000), (1, 7), (0, 2999, 0, 2999), (1, 1))
-    check_both(op, x)
+    check_both(Pool("max", (2, 3000), (1, 7), (0, 2999, 0, 2999), (1, 1)), x)
+    for kind in ("max", "average"):
+        check_both(Pool(kind, (2, 2), (1, 7000), (0, 69999, 0, 69999), (1, 70000)), x, 1e-6)
+
+
+def test_rows_longer_than_scratch() -> None:
+    x = random_array(np.random.default_rng(7), (1, 1, 2, 70000), DType.F32)
+    for kind in ("max", "average"):
+        for stride, dilation in ((2, 1), (700, 32000)):
+            check_op(Pool(kind, (2, 3), (1, stride), (1, 1, 1, 1), (1, dilation)), [x], "pool", 1e-6, outputs=1)
 
 
 def test_extents_must_be_those_of_the_windows() -> None:
