@@ -64,6 +64,7 @@ def pack(
     cores: Sequence[int] = CORES,
     implementation: str | None = None,
     search: str = "exact",
+    partial_sums: bool = False,
     golden: bool = True,
     atol: float = 1e-6,
     rtol: float = 1e-4,
@@ -90,6 +91,7 @@ def pack(
         cores=cores,
         implementation=implementation,
         search=search,
+        partial_sums=partial_sums,
         golden=golden,
         atol=atol,
         rtol=rtol,
@@ -109,6 +111,7 @@ def compile_model(
     cores: Sequence[int] = CORES,
     implementation: str | None = None,
     search: str = "exact",
+    partial_sums: bool = False,
     golden: bool = True,
     atol: float = 1e-6,
     rtol: float = 1e-4,
@@ -131,7 +134,9 @@ def compile_model(
     counts = tuple(dict.fromkeys(cores))
     for number, (target, count) in enumerate(itertools.product(chosen, counts)):
         tell("plan", number / (len(chosen) * len(counts)))
-        programs.append(plan(graph, target, count, implementation=implementation, search=search))
+        programs.append(
+            plan(graph, target, count, implementation=implementation, search=search, partial_sums=partial_sums)
+        )
     goldens: tuple[Golden, ...] = ()
     if golden:
         tell("golden", 0.0)

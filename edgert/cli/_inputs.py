@@ -46,6 +46,14 @@ def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, tuple(int(extent) for extent in extents)
 
 
+def parse_counts(text: str, option: str) -> tuple[int, ...]:
+    """(1, 2, 4) of 1,2,4."""
+    counts = text.split(",")
+    if not all(count.strip().isdecimal() for count in counts):
+        raise InvalidArgumentError(f"--{option}: expected numbers such as 1,2,4, got '{text}'")
+    return tuple(int(count) for count in counts)
+
+
 def read_array(path: Path, name: str) -> Array:
     """The array in a .npy, .npz (the one called `name`, or the only one) or .pb (onnx.TensorProto) file.
 

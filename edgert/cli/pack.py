@@ -26,17 +26,24 @@ def pack(
     pin: Annotated[
         list[str] | None, typer.Option("--pin", metavar="NAME=FILE", help="Make an input a constant; npy, npz or pb.")
     ] = None,
+    cores: Annotated[
+        str, typer.Option("--cores", metavar="1,2,4", help="A program for each of these numbers of cores.")
+    ] = "1,2,4",
     implementation: Annotated[
         str | None,
         typer.Option("--implementation", metavar="NAME", help="Use this algorithm where there is a choice."),
     ] = None,
+    search: Annotated[str, typer.Option("--search", help="How to plan: exact, none, rows or greedy.")] = "exact",
+    partial_sums: Annotated[
+        bool, typer.Option("--partial-sums", help="Cores may share input channels; last bits then depend on --cores.")
+    ] = False,
     golden: Annotated[bool, typer.Option("--golden/--no-golden", help="Store a sample for the self-test.")] = True,
     atol: Annotated[float, typer.Option("--atol", min=0, help="Absolute tolerance of the self-test.")] = 1e-6,
     rtol: Annotated[float, typer.Option("--rtol", min=0, help="Tolerance relative to the output's maximum.")] = 1e-4,
     json: Json = False,
 ) -> None:
     """Compile an ONNX model into a bundle."""
-    from edgert.cli._inputs import parse_pair, parse_shape, read_array
+    from edgert.cli._inputs import parse_counts, parse_pair, parse_shape, read_array
     from edgert.cli._output import print_json, size
     from edgert.cli._progress import Progress
     from packer.api import pack as pack_model
@@ -49,7 +56,10 @@ def pack(
             targets=tuple(target or ("cpu",)),
             shapes=dict(parse_shape(text) for text in shape or ()),
             constants={name: read_array(Path(file), name) for name, file in pinned},
+            cores=parse_counts(cores, "cores"),
             implementation=implementation,
+            search=search,
+            partial_sums=partial_sums,
             golden=golden,
             atol=atol,
             rtol=rtol,
@@ -66,6 +76,10 @@ def pack(
             else "none needed"
         )
         typer.echo(
-            f"  {program.target} ({program.arch}): {program.steps} steps, weights {size(program.weights_bytes)}, "
+            f"  {program.target} ({program.arch}), {_cores(program.cores)}: {program.steps} steps, weights {size(program.weights_bytes)}, "
             f"arena {size(program.arena_bytes)} ({bound})"
         )
+
+
+def _cores(count: int) -> str:
+    return "1 core" if count == 1 else f"{count} cores"

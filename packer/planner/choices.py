@@ -97,7 +97,7 @@ class _Nodes:
         inputs = [None if name is None else self.graph.type(name) for name in node.inputs]
         output = self.graph.type(node.outputs[0])
         dependence = node.op.dependence(inputs)
-        if len(node.outputs) > 1:
+        if len(node.outputs) > 1 or not any(self.target.splittable(self.graph, node, form) for form in forms):
             dependence = (Dependence.FULL,) * output.rank
         source = self.streamable_source(v)
         found: list[Choice] = []
