@@ -42,12 +42,18 @@ static edgert_status bind(edgert_session *session) {
   return status == EDGERT_OK ? edgert_session_bind_output(session, 1, where, sizeof where) : status;
 }
 
+static void ignore(void *user, const edgert_step_event *event) {
+  (void)event;
+  ++*(uint32_t *)user;
+}
+
 /* Everything a program does with the library, from opening to closing. */
 static edgert_status use(const char *path) {
   edgert_open_options open_options = {.struct_size = sizeof open_options, .threads = 2};
   edgert_session_options options = {.struct_size = sizeof options, .threads = 3};
   edgert_bundle *bundle;
   edgert_session *session = NULL;
+  uint32_t events = 0;
   edgert_status status = edgert_bundle_open(path, &open_options, &bundle);
   CHECK((status == EDGERT_OK) == (bundle != NULL));
   if (status == EDGERT_OK) {
@@ -55,6 +61,7 @@ static edgert_status use(const char *path) {
     CHECK((status == EDGERT_OK) == (session != NULL));
   }
   if (status == EDGERT_OK) status = bind(session);
+  if (status == EDGERT_OK) status = edgert_session_profile(session, ignore, &events);
   if (status == EDGERT_OK) status = edgert_session_run(session);
   edgert_session_close(session);
   edgert_bundle_close(bundle);
@@ -89,6 +96,7 @@ static void every_operation_fails(void) {
 
 static void run_allocates_nothing(void) {
   edgert_session_options options = {.struct_size = sizeof options, .threads = 2};
+  uint32_t events = 0;
   edgert_bundle *bundle;
   edgert_session *session;
   CHECK(edgert_bundle_open(path, NULL, &bundle) == EDGERT_OK);
@@ -98,14 +106,21 @@ static void run_allocates_nothing(void) {
   CHECK(bind(session) == EDGERT_OK);
   for (int i = 0; i < 100; i++) CHECK(edgert_session_run(session) == EDGERT_OK);
   CHECK(atomic_load(&allocations) == 0);
+  CHECK(edgert_session_profile(session, ignore, &events) == EDGERT_OK);
+  atomic_store(&allocations, 0);
+  for (int i = 0; i < 100; i++) CHECK(edgert_session_run(session) == EDGERT_OK);
+  CHECK(atomic_load(&allocations) == 0 && events % 100 == 0 && events > 0);
   edgert_session_close(session);
   edgert_bundle_close(bundle);
 }
 
 int main(int count, char **arguments) {
   CHECK(count == 2);
-  path = golden_path(arguments, "session.edge");
-  RUN(every_operation_fails);
-  RUN(run_allocates_nothing);
+  static const char *const names[] = {"session.edge", "cores.edge"};
+  for (int i = 0; i < 2; i++) {
+    path = golden_path(arguments, names[i]);
+    RUN(every_operation_fails);
+    RUN(run_allocates_nothing);
+  }
   return 0;
 }

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from packer.bundle.model import Bundle
 from packer.bundle.writer import write_bundle
-from tests.runtime_c.bundles import GOLDEN, session_bundle
+from tests.runtime_c.bundles import CORES, GOLDEN, cores_bundle, session_bundle
 from tests.runtime_c.native import BUILD, PATH, ROOT, build, run
 
 needs_tools = pytest.mark.skipif(
@@ -24,9 +25,10 @@ def built() -> Path:
     return build(BUILD)
 
 
-def test_golden_bundle_is_fresh(tmp_path: Path) -> None:
-    write_bundle(session_bundle(), tmp_path / "session.edge")
-    same = (tmp_path / "session.edge").read_bytes() == GOLDEN.read_bytes()
+@pytest.mark.parametrize(("bundle", "path"), [(session_bundle(), GOLDEN), (cores_bundle(), CORES)], ids=["one", "many"])
+def test_golden_bundles_are_fresh(bundle: Bundle, path: Path, tmp_path: Path) -> None:
+    write_bundle(bundle, tmp_path / "made.edge")
+    same = (tmp_path / "made.edge").read_bytes() == path.read_bytes()
     assert same, "run: python -m tests.runtime_c.bundles"
 
 
@@ -34,6 +36,17 @@ def test_golden_bundle_is_fresh(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_c_tests(built: Path) -> None:
     run("ctest", "--test-dir", built, "--output-on-failure")
+
+
+@needs_tools
+@pytest.mark.slow
+def test_threads_share_nothing_unguarded() -> None:
+    """Barriers, and programs of several cores on 1 to 4 threads, under the thread sanitizer."""
+    names = ("test_pool", "test_session")
+    options = ("-DCMAKE_BUILD_TYPE=Debug", "-DEDGERT_SANITIZE=thread", "-DEDGERT_WERROR=OFF")
+    folder = build(ROOT / "build" / "pytest-threads", *options, targets=names)
+    for name in names:
+        run(folder / "tests" / name, GOLDEN.parent)
 
 
 @needs_tools

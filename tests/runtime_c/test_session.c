@@ -6,7 +6,7 @@
 
 enum { ROWS = 64, COLUMNS = 96, SIZE = ROWS * COLUMNS }; /* as in bundles.py */
 
-static edgert_bundle *bundle;
+static edgert_bundle *bundle, *several; /* session.edge, of one core, and cores.edge */
 
 /* A session with buffers for its input and its outputs. */
 typedef struct fixture {
@@ -15,16 +15,18 @@ typedef struct fixture {
   int64_t where[2 * SIZE];
 } fixture;
 
-static fixture *open_fixture(uint32_t threads, const char *isa) {
+static fixture *open_program(const edgert_bundle *of, const char *target, uint32_t threads, const char *isa) {
   fixture *f = calloc(1, sizeof *f);
   CHECK(f != NULL);
-  edgert_session_options options = {.struct_size = sizeof options, .threads = threads, .isa = isa};
-  CHECK(edgert_session_open(bundle, &options, &f->session) == EDGERT_OK);
+  edgert_session_options options = {.struct_size = sizeof options, .target = target, .threads = threads, .isa = isa};
+  CHECK(edgert_session_open(of, &options, &f->session) == EDGERT_OK);
   CHECK(edgert_session_bind_input(f->session, 0, f->x, sizeof f->x) == EDGERT_OK);
   CHECK(edgert_session_bind_output(f->session, 0, f->y, sizeof f->y) == EDGERT_OK);
   CHECK(edgert_session_bind_output(f->session, 1, f->where, sizeof f->where) == EDGERT_OK);
   return f;
 }
+
+static fixture *open_fixture(uint32_t threads, const char *isa) { return open_program(bundle, NULL, threads, isa); }
 
 static void close_fixture(fixture *f) {
   edgert_session_close(f->session);
@@ -122,11 +124,47 @@ static void bindings(void) {
   free(f);
 }
 
-/* The same bits for every thread count, instruction set and repetition; these steps do not round differently. */
-static void results(void) {
+/* A target of cores.edge for this machine. */
+static const char *target_here(const char *name) {
+  static char text[32];
+  snprintf(text, sizeof text, "%s%s", name, strcmp(ert_cpu_arch, "x86_64") == 0 ? "" : "-aarch64");
+  return text;
+}
+
+/* The program for the most cores that are no more than the threads, or if all are for more, for the fewest; and no more
+ * threads than cores. */
+static void chooses(void) {
+  static const struct {
+    const char *target;
+    uint32_t threads, cores, workers;
+  } cases[] = {
+      {"cpu", 1, 1, 1},  {"cpu", 2, 2, 2},  {"cpu", 3, 3, 3},  {"cpu", 7, 3, 3},
+      {"wide", 1, 3, 1}, {"wide", 2, 3, 2}, {"wide", 3, 3, 3}, {"wide", 9, 4, 4},
+  };
+  edgert_session_info info;
+  for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    fixture *f = open_program(several, target_here(cases[i].target), cases[i].threads, NULL);
+    CHECK(edgert_session_describe(f->session, &info) == EDGERT_OK);
+    CHECK(info.cores == cases[i].cores && info.threads == cases[i].workers);
+    close_fixture(f);
+  }
+  fixture *f = open_program(several, NULL, 0, NULL); /* of the first target that runs here, for the usable cores */
+  CHECK(edgert_session_describe(f->session, &info) == EDGERT_OK);
+  CHECK(strcmp(info.target, target_here("cpu")) == 0);
+  CHECK(info.cores == (edgert_cores() < 3 ? edgert_cores() : 3) && info.threads == info.cores);
+  close_fixture(f);
+  edgert_program_info program;
+  for (uint32_t i = 0; i < edgert_bundle_program_count(several); i++) {
+    static const uint32_t cores[] = {2, 1, 3, 4, 3};
+    CHECK(edgert_bundle_program(several, i, &program) == EDGERT_OK && program.cores == cores[i % 5]);
+  }
+}
+
+/* The same bits for every program, thread count, instruction set and repetition; these steps do not round differently. */
+static void expect_answers(const edgert_bundle *of, const char *target) {
   for (uint32_t i = 0; edgert_isa(i); i++) {
     for (uint32_t threads = 1; threads <= 4; threads++) {
-      fixture *f = open_fixture(threads, edgert_isa(i));
+      fixture *f = open_program(of, target, threads, edgert_isa(i));
       for (uint32_t seed = 1; seed <= 3; seed++) {
         fill(f, seed);
         CHECK(edgert_session_run(f->session) == EDGERT_OK);
@@ -140,9 +178,15 @@ static void results(void) {
   }
 }
 
+static void results(void) {
+  expect_answers(bundle, NULL);
+  expect_answers(several, target_here("cpu"));
+  expect_answers(several, target_here("wide"));
+}
+
 /* Buffers aligned to the element only, and bound anew. */
-static void odd_buffers(void) {
-  fixture *f = open_fixture(2, NULL), *other = open_fixture(1, NULL);
+static void odd_buffers_of(const edgert_bundle *of) {
+  fixture *f = open_program(of, NULL, 2, NULL), *other = open_program(of, NULL, 1, NULL);
   fill(f, 9);
   char *memory = malloc(sizeof f->x + 4);
   CHECK(memory != NULL);
@@ -157,8 +201,13 @@ static void odd_buffers(void) {
   close_fixture(other);
 }
 
+static void odd_buffers(void) {
+  odd_buffers_of(bundle);
+  odd_buffers_of(several);
+}
+
 static void *run_many(void *argument) {
-  fixture *f = open_fixture(2, NULL);
+  fixture *f = open_program(several, NULL, 1 + *(uint32_t *)argument % 3, NULL);
   for (uint32_t i = 0; i < 50; i++) {
     fill(f, *(uint32_t *)argument + i);
     CHECK(edgert_session_run(f->session) == EDGERT_OK);
@@ -173,7 +222,7 @@ static void several_sessions(void) {
   pthread_t threads[4];
   uint32_t seeds[4];
   for (uint32_t i = 0; i < 4; i++) {
-    seeds[i] = 1000 * i;
+    seeds[i] = 1000 * i; /* 1, 2 or 3 threads */
     CHECK(pthread_create(&threads[i], NULL, run_many, &seeds[i]) == 0);
   }
   for (uint32_t i = 0; i < 4; i++) pthread_join(threads[i], NULL);
@@ -206,10 +255,43 @@ static void profiles(void) {
   close_fixture(f);
 }
 
+/* The events of one run of a program of cores.edge. */
+typedef struct phases {
+  uint32_t cores, events;
+  uint64_t ended[3]; /* by phase */
+} phases;
+
+static void record_phase(void *user, const edgert_step_event *event) {
+  phases *p = user;
+  uint32_t n = p->cores, step = event->step, phase = step < n ? 0 : step < n + 2 ? 1 : 2;
+  uint32_t core = phase == 0 ? step : phase == 2 ? step - n - 2 : step == n ? EDGERT_ALL_CORES : n - 1;
+  CHECK(step == p->events++ && event->core == core);
+  CHECK(event->begin_ns > 0 && event->end_ns >= event->begin_ns);
+  if (phase > 0) CHECK(event->begin_ns >= p->ended[phase - 1]);
+  if (event->end_ns > p->ended[phase]) p->ended[phase] = event->end_ns;
+}
+
+/* Every step of every core, in the order of the program; no phase begins before the one before has ended. */
+static void profiles_cores(void) {
+  for (uint32_t threads = 1; threads <= 4; threads++) {
+    fixture *f = open_program(several, target_here("wide"), threads, NULL);
+    edgert_session_info info;
+    CHECK(edgert_session_describe(f->session, &info) == EDGERT_OK);
+    for (int run = 0; run < 20; run++) {
+      phases p = {.cores = info.cores};
+      CHECK(edgert_session_profile(f->session, record_phase, &p) == EDGERT_OK);
+      CHECK(edgert_session_run(f->session) == EDGERT_OK && p.events == info.steps && p.events == 2 * info.cores + 2);
+    }
+    close_fixture(f); /* with the hook set */
+  }
+}
+
 int main(int count, char **arguments) {
   CHECK(count == 2);
   CHECK(edgert_bundle_open(golden_path(arguments, "session.edge"), NULL, &bundle) == EDGERT_OK);
+  CHECK(edgert_bundle_open(golden_path(arguments, "cores.edge"), NULL, &several) == EDGERT_OK);
   RUN(describes);
+  RUN(chooses);
   RUN(library);
   RUN(refusals);
   RUN(bindings);
@@ -217,6 +299,8 @@ int main(int count, char **arguments) {
   RUN(odd_buffers);
   RUN(several_sessions);
   RUN(profiles);
+  RUN(profiles_cores);
+  edgert_bundle_close(several);
   edgert_bundle_close(bundle);
   return 0;
 }

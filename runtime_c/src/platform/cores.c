@@ -93,9 +93,9 @@ uint32_t ert_cpu_cores(void) {
 
 /* What a file says of a CPU's speed; 0 if there is none. */
 static uint64_t capacity(const char *folder, uint32_t cpu, const char *file) {
-  text name;
-  snprintf(name.s, sizeof name.s, "/cpu%" PRIu32 "/%s", cpu, file);
-  return strtoull(read_file(folder, name.s, "").s, NULL, 10);
+  char own[16];
+  snprintf(own, sizeof own, "/cpu%" PRIu32, cpu);
+  return strtoull(read_file(folder, own, file).s, NULL, 10);
 }
 
 /* Sorts the CPUs by what `file` says of each; 0 if it says nothing of one, or the same of all. */

@@ -30,6 +30,7 @@ static int64_t pitch(const ert_tensor *t, const int64_t *shape, uint32_t i) {
 
 size_t ert_view_at(const ert_tensor *view, const int64_t *begin) {
   int64_t at = 0;
+  if (view->elements == 0) return 0; /* its begin may be far behind the root */
   for (uint32_t i = 0; i < view->rank; i++) at += begin[i] * pitch(view, view->whole, i);
   return (size_t)at * ert_dtype_bytes(view->dtype);
 }
