@@ -22,7 +22,7 @@ from targets.base import Layout
 __all__ = ["Adjust", "reorder_pieces"]
 
 
-def reorder_pieces(type: TensorType, split: Split | None, speeds: Sequence[float]) -> tuple[Piece, ...]:
+def reorder_pieces(type: TensorType, split: Split | None, speeds: tuple[float, ...]) -> tuple[Piece, ...]:
     """Who changes the layout of which part of a value: those who produced it, or else all cores evenly.
 
     `split` is None for an input of the graph. Small values are left to one core.

@@ -133,16 +133,18 @@ class _Nodes:
     ) -> list[Choice]:
         """The choice of each form in these pieces."""
         cores = len(self.speeds)
-        works = {part: work_of(self.graph, self.graph.nodes[v], part) for part in parts}
+        numbers: dict[Work, int] = {}
+        which = [numbers.setdefault(work_of(self.graph, self.graph.nodes[v], part), len(numbers)) for part in parts]
+        works = [(work, self.costs.number(work)) for work in numbers]
         active = cores if split.name == SHARED else len({piece.core for piece in split.pieces})
         found = []
         for form in self.fitting(v, forms, parts):
-            known: dict[tuple[Work, float], float] = {}
+            known: dict[tuple[int, float], float] = {}
             busy = [0.0] * cores
-            for piece, part in zip(split.pieces, parts, strict=True):
-                kind = (works[part], self.speeds[piece.core])
+            for piece, i in zip(split.pieces, which, strict=True):
+                kind = (i, self.speeds[piece.core])
                 if kind not in known:
-                    known[kind] = self.seconds(v, form, works[part], piece.core, active, bool(takes), streams_out)
+                    known[kind] = self.seconds(v, form, *works[i], piece.core, active, bool(takes), streams_out)
                 busy[piece.core] += known[kind]
             if split.name == SHARED:
                 busy = [busy[0] / sum(self.speeds)] * cores
@@ -154,6 +156,7 @@ class _Nodes:
         v: int,
         form: Form,
         work: Work,
+        number: int,
         core: int,
         active: int,
         streams_in: bool = False,
@@ -178,7 +181,7 @@ class _Nodes:
                 since = self.traffic[v] - self.traffic[self.made_by.get(name, 0)]
                 distances.append(own[i] + since // active)
         distances += [around if streams_out else 2 * around] * len(work.outputs)
-        return self.costs.seconds(work, form, tuple(distances), core, active)
+        return self.costs.seconds(work, number, form, tuple(distances), core, active)
 
     # ---- depth-first tiles ----
 
@@ -284,13 +287,15 @@ class _Nodes:
         for form in self.fitting(v, forms, parts):
             busy = [0.0] * cores
             for term, part in zip(terms, parts, strict=True):
-                busy[term.core] += self.seconds(v, form, work_of(self.graph, node, part), term.core, cores)
+                work = work_of(self.graph, node, part)
+                busy[term.core] += self.seconds(v, form, work, self.costs.number(work), term.core, cores)
             for piece in split.pieces:
                 sum_type = TensorType(output.dtype, extents_of(piece.box))
                 work = Work(add, (sum_type, sum_type), (sum_type,), (False, False))
                 lay = form.outputs[0]
                 size = stored_bytes(sum_type, lay)
-                one = self.costs.seconds(work, Form((lay, lay), (lay,)), (2 * size,) * 3, piece.core, cores)
+                number = self.costs.number(work)
+                one = self.costs.seconds(work, number, Form((lay, lay), (lay,)), (2 * size,) * 3, piece.core, cores)
                 busy[piece.core] += one * (cores - 1)
             busy = [seconds + self.target.machine.barrier(cores) for seconds in busy]
             found.append(Choice(form, Split(f"sum{cores}", split.pieces), parts, tuple(busy), tuple(terms)))

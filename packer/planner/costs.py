@@ -48,12 +48,18 @@ class Costs:
     target: Target
     records: Mapping[Signature, float] = field(default_factory=dict)
     _seconds: dict[tuple[object, ...], float] = field(default_factory=dict)
+    _numbers: dict[Work, int] = field(default_factory=dict)
 
-    def seconds(self, work: Work, form: Form, distances: tuple[int, ...], core: int, active: int) -> float:
-        """Time of `work` in `form` on one of `active` busy cores, its operands touched `distances` bytes ago."""
+    def number(self, work: Work) -> int:
+        """A number for all work that is the same."""
+        return self._numbers.setdefault(work, len(self._numbers))
+
+    def seconds(self, work: Work, number: int, form: Form, distances: tuple[int, ...], core: int, active: int) -> float:
+        """Time of `work` (which has that number) in `form` on one of `active` busy cores, its operands touched
+        `distances` bytes ago."""
         speed = self.target.machine.speed(core)
-        distances = tuple(1 << max(distance - 1, 0).bit_length() for distance in distances)
-        key = (work, form, distances, speed, active)
+        distances = tuple([1 << (distance - 1).bit_length() if distance > 0 else 0 for distance in distances])
+        key = (number, form, distances, speed, active)
         found = self._seconds.get(key)
         if found is None:
             found = self.records.get(signature(work, form)) if self.records else None

@@ -6,6 +6,7 @@ of the cores, so that all finish together (after Zhang & Zhi's operator splittin
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -41,8 +42,9 @@ class Split:
     pieces: tuple[Piece, ...]
 
 
+@functools.lru_cache(maxsize=4096)
 def splits(
-    type: TensorType, dependence: Sequence[Dependence], speeds: Sequence[float], grain: Sequence[int] = ()
+    type: TensorType, dependence: tuple[Dependence, ...], speeds: tuple[float, ...], grain: tuple[int, ...] = ()
 ) -> tuple[Split, ...]:
     """All sensible ways to cut an output of `type` for cores of these speeds (fastest first), "none" first.
 
