@@ -1,39 +1,27 @@
 /* concat: inputs joined along one axis; planar tensors of any type, and float32 blocks of 16 channels. */
 #include "kernels/rows.h"
 #include "kernels/tensor.h"
+#include "kernels/walk.h"
 
-/* `outer` rows of the output, each one run of every input in turn. */
-typedef struct runs_state {
-  int64_t outer;
-  size_t row_bytes; /* of the output */
-  size_t chunk;     /* bytes of the output in a unit */
-  int64_t units;
-} runs_state;
+/* An input: its walk has y, from the input's place in it, as operand 0 and the input as operand 1. */
+typedef struct concat_part {
+  ert_walk walk;        /* of elements; if blocks are cut within, of the pixels of one block */
+  int64_t place;        /* where the input begins in y */
+  int64_t elements;     /* of the input in one row of y */
+  int64_t image, block; /* if blocks are cut within: strides of the input */
+} concat_part;
 
-/* Blocks of channels: `batch` times the output's channel blocks, `pixels` positions each. */
-typedef struct blocks_state {
-  int64_t batch, pixels, out_blocks, units;
-} blocks_state;
-
+/* The output as `outer` rows, in each of which all inputs lie one after the other. A band of rows is made at a time, so
+ * that it stays in the cache until all inputs are in it. */
 typedef struct concat_state {
-  bool by_blocks;
-  union {
-    runs_state runs;
-    blocks_state blocks;
-  };
+  size_t size; /* of an element */
+  int64_t outer, row, band, units;
+  int64_t blocks;       /* of an image, if some input begins within a block of channels; else 0 */
+  int64_t image, block; /* then: strides of y */
+  concat_part parts[];
 } concat_state;
 
-enum { LANES = 16, CHUNK = 65536 };
-
-static int64_t blocks_of(int64_t channels) { return channels / LANES + (channels % LANES != 0); }
-
-/* Bytes of one row of `t` when cut before `axis`; `channel_axis` is counted in whole blocks, -1: none. */
-static size_t row_bytes(const ert_tensor *t, int axis, int channel_axis) {
-  uint64_t bytes = ert_dtype_bytes(t->dtype);
-  for (int i = axis; i < t->rank; ++i)
-    bytes *= (uint64_t)(i == channel_axis ? blocks_of(t->shape[i]) * LANES : t->shape[i]);
-  return bytes;
-}
+enum { LANES = 16, UNIT = 1024 /* elements of a unit of work */, BAND = 65536 /* bytes, if rows are shorter */ };
 
 static edgert_status check_inputs(ert_prepare *p, int axis) {
   const ert_tensor *y = p->step->out[0];
@@ -55,14 +43,68 @@ static edgert_status check_inputs(ert_prepare *p, int axis) {
   return EDGERT_OK;
 }
 
+/* Whether an input begins within a block of channels. */
+static bool cuts_blocks(const ert_step *step, int axis) {
+  int64_t start = 0;
+  bool cuts = false;
+  for (uint32_t i = 0; i < step->n_in; ++i) {
+    cuts |= step->in[i]->shape[axis] > 0 && start % LANES != 0;
+    start += step->in[i]->shape[axis];
+  }
+  return cuts;
+}
+
+static void plan_rows(ert_prepare *p, int axis, concat_state *s) {
+  const ert_step *step = p->step;
+  const ert_stored y = ert_stored_of(step->out[0]);
+  int64_t start = 0;
+  s->outer = 1;
+  for (int d = 0; d < axis; ++d) s->outer *= y.shape[d];
+  for (uint32_t i = 0; i < step->n_in; ++i) {
+    const ert_stored x = ert_stored_of(step->in[i]);
+    concat_part *part = &s->parts[i];
+    *part = (concat_part){.walk = {.operands = 2}, .place = start * y.stride[axis], .elements = 1};
+    for (int d = 0; d < x.rank; ++d) {
+      ert_walk_push(&part->walk, x.shape[d], (const int64_t[]){y.stride[d], x.stride[d]});
+      if (d >= axis) part->elements *= x.shape[d];
+    }
+    ert_walk_merge(&part->walk, 2);
+    start += x.shape[axis];
+    s->row += part->elements;
+  }
+  s->size = ert_dtype_bytes(step->out[0]->dtype);
+  s->band = ert_clamp64(BAND / (s->row * (int64_t)s->size), 1, s->outer);
+  s->units = (s->outer * s->row + UNIT - 1) / UNIT;
+  p->step->tasks = ert_cut(s->units, UNIT, p->workers);
+}
+
+static void plan_blocks(ert_prepare *p, int axis, concat_state *s) {
+  const ert_step *step = p->step;
+  const ert_stored y = ert_stored_of(step->out[0]);
+  const int64_t images = axis == 0 ? 1 : y.shape[0];
+  for (uint32_t i = 0; i < step->n_in; ++i) {
+    const ert_stored x = ert_stored_of(step->in[i]);
+    concat_part *part = &s->parts[i];
+    *part = (concat_part){.walk = {.operands = 2}, .image = x.stride[0], .block = x.stride[axis]};
+    for (int d = axis + 1; d < x.rank - 1; ++d)
+      ert_walk_push(&part->walk, x.shape[d], (const int64_t[]){y.stride[d] / LANES, x.stride[d] / LANES});
+    ert_walk_merge(&part->walk, 2);
+  }
+  s->blocks = y.shape[axis];
+  s->image = y.stride[0];
+  s->block = y.stride[axis];
+  s->units = images * s->blocks;
+  p->step->tasks = ert_cut(s->units, s->parts[0].walk.elements * LANES, p->workers);
+}
+
 static edgert_status prepare(ert_prepare *p) {
   ERT_TRY(ert_expect_operands(p, 1, UINT32_MAX, 1, 1));
-  ert_step *step = p->step;
+  const ert_step *step = p->step;
   const ert_tensor *y = step->out[0];
   for (uint32_t i = 0; i < step->n_in; ++i) {
     if (!step->in[i]) return ert_reject(p, "input", "a tensor", "none as input %u", i);
   }
-  bool block16 = y->layout == ERT_LAYOUT_BLOCK16;
+  const bool block16 = y->layout == ERT_LAYOUT_BLOCK16;
   if (block16) {
     ERT_TRY(ert_expect_dtype(p, y, EDGERT_F32));
   } else {
@@ -71,75 +113,44 @@ static edgert_status prepare(ert_prepare *p) {
   if (y->rank == 0) return ert_reject(p, "rank", "at least 1", "0");
   int64_t found;
   ERT_TRY(ert_int(p, "axis", 0, y->rank - 1, &found));
-  int axis = (int)found, channel_axis = !block16 ? -1 : y->rank == 1 ? 0 : 1;
+  const int axis = (int)found;
   ERT_TRY(check_inputs(p, axis));
 
   void *memory;
-  ERT_TRY(ert_state(p, sizeof(concat_state), &memory));
-  concat_state *state = memory;
+  ERT_TRY(ert_state(p, sizeof(concat_state) + step->n_in * sizeof(concat_part), &memory));
   if (y->elements == 0) return EDGERT_OK;
-  int64_t outer = ert_extent(y, 0, axis);
-  if (axis == channel_axis) {
-    state->by_blocks = true;
-    blocks_state *b = &state->blocks;
-    *b = (blocks_state){
-        .batch = outer, .pixels = ert_extent(y, axis + 1, y->rank), .out_blocks = blocks_of(y->shape[axis])};
-    b->units = b->batch * b->out_blocks;
-    step->tasks = ert_cut(b->units, b->pixels * LANES, p->workers);
-    return EDGERT_OK;
-  }
-  if (axis > channel_axis && channel_axis >= 0) outer = y->shape[0] * blocks_of(y->shape[1]) * ert_extent(y, 2, axis);
-  runs_state *r = &state->runs;
-  r->outer = outer;
-  r->row_bytes = row_bytes(y, axis, channel_axis) * (axis > channel_axis && channel_axis >= 0 ? LANES : 1);
-  r->chunk = r->row_bytes < CHUNK ? CHUNK / r->row_bytes * r->row_bytes : CHUNK;
-  size_t bytes = r->row_bytes * (size_t)outer;
-  r->units = (int64_t)(bytes / r->chunk + (bytes % r->chunk != 0));
-  step->tasks = ert_cut(r->units, CHUNK / 4, p->workers);
+  if (block16 && axis == (y->rank == 1 ? 0 : 1) && cuts_blocks(step, axis))
+    plan_blocks(p, axis, memory);
+  else
+    plan_rows(p, axis, memory);
   return EDGERT_OK;
 }
 
-/* ---- runs ---- */
+/* ---- rows ---- */
 
-static size_t input_row_bytes(const runs_state *r, const ert_tensor *x) { return x->bytes / (size_t)r->outer; }
-
-/* Bytes [from, to) of the output's row `row`. */
-static void copy_part(const ert_step *step, const runs_state *r, int64_t row, size_t from, size_t to) {
-  char *y = (char *)step->out[0]->data + (size_t)row * r->row_bytes;
-  size_t start = 0;
-  for (uint32_t i = 0; i < step->n_in && start < to; ++i) {
-    size_t bytes = input_row_bytes(r, step->in[i]);
-    const char *x = (const char *)step->in[i]->data + (size_t)row * bytes;
-    size_t a = from > start ? from - start : 0, b = to - start < bytes ? to - start : bytes;
-    if (a < b) memcpy(y + start + a, x + a, b - a);
-    start += bytes;
+/* Elements [from, to) of `rows` rows, the first of which is `first`, in the order in which bands are made: all that
+ * these rows have of one input, then of the next. */
+static void copy_band(const ert_step *step, const concat_state *s, int64_t first, int64_t rows, int64_t from,
+                      int64_t to) {
+  for (uint32_t i = 0; i < step->n_in && to > 0; ++i) {
+    const concat_part *part = &s->parts[i];
+    const int64_t before = first * part->elements, n = rows * part->elements;
+    if (from < n)
+      ert_walk_copy(&part->walk, s->size, (char *)step->out[0]->data + (size_t)part->place * s->size, step->in[i]->data,
+                    before + from, before + ert_min64(to, n));
+    from = ert_max64(from - n, 0);
+    to -= n;
   }
 }
 
-static void copy_whole_rows(const ert_step *step, const runs_state *r, int64_t begin, int64_t end) {
-  char *y = (char *)step->out[0]->data + (size_t)begin * r->row_bytes;
-  for (uint32_t i = 0; i < step->n_in; ++i) {
-    size_t bytes = input_row_bytes(r, step->in[i]);
-    if (!bytes) continue;
-    ert_copy_rows(y, (ptrdiff_t)r->row_bytes, (const char *)step->in[i]->data + (size_t)begin * bytes, (ptrdiff_t)bytes,
-                  end - begin, bytes);
-    y += bytes;
-  }
-}
-
-static void run_runs(const ert_step *step, const runs_state *r, int64_t begin, int64_t end) {
-  size_t at = (size_t)begin * r->chunk, stop = (size_t)end * r->chunk, all = r->row_bytes * (size_t)r->outer;
-  if (stop > all) stop = all;
-  if (at >= stop) return;         /* rows may be empty */
-  if (r->row_bytes <= r->chunk) { /* chunks are whole rows */
-    copy_whole_rows(step, r, (int64_t)(at / r->row_bytes), (int64_t)(stop / r->row_bytes));
-    return;
-  }
+static void copy_rows(const ert_step *step, const concat_state *s, int64_t begin, int64_t end) {
+  int64_t at = begin * UNIT;
+  const int64_t stop = ert_min64(end * UNIT, s->outer * s->row);
   while (at < stop) {
-    size_t row = at / r->row_bytes, from = at % r->row_bytes;
-    size_t to = stop - row * r->row_bytes < r->row_bytes ? stop - row * r->row_bytes : r->row_bytes;
-    copy_part(step, r, (int64_t)row, from, to);
-    at += to - from;
+    const int64_t first = at / s->row / s->band * s->band, start = first * s->row;
+    const int64_t rows = ert_min64(s->band, s->outer - first), until = ert_min64(stop - start, rows * s->row);
+    copy_band(step, s, first, rows, at - start, until);
+    at = start + until;
   }
 }
 
@@ -161,24 +172,36 @@ static void merge_lanes(ert_bits32 *restrict y, const ert_bits32 *restrict x, in
   if (last < pixels) memcpy(y + last * LANES + lane, x + last * LANES + from, (size_t)n * sizeof *y);
 }
 
+/* The same of every pixel of a block, all of which is copied if n is LANES. */
+static void copy_lanes(const ert_walk *w, ert_bits32 *y, const ert_bits32 *x, int64_t lane, int64_t from, int64_t n) {
+  if (n == LANES) {
+    ert_walk_copy(w, LANES * sizeof *y, y, x, 0, w->elements);
+    return;
+  }
+  ert_cursor c;
+  ert_walk_start(w, &c);
+  for (int64_t left = w->elements, pixels; left > 0; left -= pixels, ert_walk_advance(w, &c, pixels)) {
+    pixels = ert_walk_left(w, &c);
+    merge_lanes(y + c.offset[0] * LANES, x + c.offset[1] * LANES, pixels, lane, from, n);
+  }
+}
+
 /* One block of output channels, from as many inputs as reach into it. */
-static void make_block(const ert_step *step, const blocks_state *b, int64_t image, int64_t block) {
+static void make_block(const ert_step *step, const concat_state *s, int64_t image, int64_t block) {
   const ert_tensor *out = step->out[0];
   int axis = out->rank == 1 ? 0 : 1;
-  int64_t block_floats = b->pixels * LANES;
-  ert_bits32 *y = (ert_bits32 *)out->data + (image * b->out_blocks + block) * block_floats;
+  ert_bits32 *y = (ert_bits32 *)out->data + image * s->image + block * s->block;
   int64_t channel = block * LANES, end = ert_min64(channel + LANES, out->shape[axis]), start = 0;
   for (uint32_t i = 0; i < step->n_in && start < end; ++i) {
-    int64_t channels = step->in[i]->shape[axis], stop = start + channels;
-    const ert_bits32 *x = (const ert_bits32 *)step->in[i]->data + image * blocks_of(channels) * block_floats;
+    const concat_part *part = &s->parts[i];
+    int64_t stop = start + step->in[i]->shape[axis];
+    const ert_bits32 *x = (const ert_bits32 *)step->in[i]->data + image * part->image;
     while (channel < ert_min64(stop, end)) {
       int64_t from = channel - start, lane = channel % LANES;
       int64_t n = ert_min64(ert_min64(LANES - lane, LANES - from % LANES), ert_min64(stop, end) - channel);
-      const ert_bits32 *source = x + from / LANES * block_floats;
-      if (lane == 0 && from % LANES == 0 && channel + n == end)
-        memcpy(y, source, (size_t)block_floats * sizeof *y); /* what lies past the last channel does not matter */
-      else
-        merge_lanes(y, source, b->pixels, lane, from % LANES, n);
+      bool all =
+          lane == 0 && from % LANES == 0 && channel + n == end; /* what lies past the last channel does not matter */
+      copy_lanes(&part->walk, y, x + from / LANES * part->block, lane, from % LANES, all ? LANES : n);
       channel += n;
     }
     start = stop;
@@ -187,15 +210,13 @@ static void make_block(const ert_step *step, const blocks_state *b, int64_t imag
 
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   (void)scratch;
-  const concat_state *state = step->state;
-  int64_t units = state->by_blocks ? state->blocks.units : state->runs.units;
-  int64_t from = ert_cut_at(units, step->tasks, begin), to = ert_cut_at(units, step->tasks, end);
-  if (!state->by_blocks) {
-    run_runs(step, &state->runs, from, to);
+  const concat_state *s = step->state;
+  int64_t from = ert_cut_at(s->units, step->tasks, begin), to = ert_cut_at(s->units, step->tasks, end);
+  if (!s->blocks) {
+    copy_rows(step, s, from, to);
     return;
   }
-  for (int64_t unit = from; unit < to; ++unit)
-    make_block(step, &state->blocks, unit / state->blocks.out_blocks, unit % state->blocks.out_blocks);
+  for (int64_t unit = from; unit < to; ++unit) make_block(step, s, unit / s->blocks, unit % s->blocks);
 }
 
-const ert_kernel ert_kernel_concat = {.name = "concat", .prepare = prepare, .run = run};
+const ert_kernel ert_kernel_concat = {.name = "concat", .prepare = prepare, .run = run, .views = true};

@@ -4,8 +4,8 @@
 #include "kernels/gemm.h"
 #include "kernels/im2col.h"
 #include "kernels/rows.h"
-#include "kernels/strided.h"
 #include "kernels/tensor.h"
+#include "kernels/walk.h"
 
 /* A task is one group of one image: y[filters][positions] = w[filters][depth] . patches. */
 typedef struct im2col_state {
@@ -14,7 +14,7 @@ typedef struct im2col_state {
   const ert_simd *simd;
   ert_strides x, y, residual;
   ert_strides product; /* of one image as the product is stored: y, or scratch if its positions have gaps */
-  ert_strided weights; /* the copy of a group's weights that have gaps */
+  ert_walk weights;    /* of a copy of a group's weights and of themselves, if they have gaps */
   int64_t filter;      /* between the weights of neighbouring filters */
   int64_t depth, positions, columns; /* columns: patches packed at a time */
   size_t padded;                     /* floats of the channels-last image; 0 for patches as columns */
@@ -44,7 +44,7 @@ static edgert_status prove(const ert_prepare *p, bool as_rows, ert_conv_geometry
 }
 
 /* How to read weights and store products that have gaps. */
-static bool plan_views(const ert_step *step, im2col_state *s) {
+static void plan_views(const ert_step *step, im2col_state *s) {
   const ert_tensor *w = step->in[1];
   const ert_conv_geometry *g = &s->g;
   s->filter = ert_stride(w, 0);
@@ -53,12 +53,16 @@ static bool plan_views(const ert_step *step, im2col_state *s) {
     s->product = (ert_strides){.channel = s->positions, .plane = g->out[1] * g->out[2], .row = g->out[2]};
     s->outputs = (size_t)(g->filters * s->positions);
   }
-  if (w->compact) return true;
-  int64_t shape[ERT_MAX_RANK] = {g->filters}, strides[ERT_MAX_RANK], span = 1;
-  for (int i = 1; i < w->rank; i++) shape[i] = w->shape[i];
-  for (int i = 0; i < w->rank; i++) strides[i] = ert_stride(w, i), span += (shape[i] - 1) * strides[i];
-  s->copied_weights = (size_t)(g->filters * s->depth);
-  return ert_strided_plan(w->rank, shape, strides, 0, g->filters * s->depth, span, sizeof(float), &s->weights);
+  if (w->compact) return;
+  int64_t next = g->filters * s->depth;
+  s->copied_weights = (size_t)next;
+  s->weights.operands = 2;
+  for (int i = 0; i < w->rank; i++) {
+    const int64_t size = i == 0 ? g->filters : w->shape[i];
+    if (size > 0) next /= size;
+    ert_walk_push(&s->weights, size, (const int64_t[]){next, ert_stride(w, i)});
+  }
+  ert_walk_merge(&s->weights, 2);
 }
 
 static edgert_status prepare(ert_prepare *p, bool as_rows) {
@@ -83,9 +87,9 @@ static edgert_status prepare(ert_prepare *p, bool as_rows) {
   s->depth = (int64_t)depth;
   s->columns = ert_gemm_group(g.filters, s->depth, s->positions);
   if (!ert_multiply(depth, (size_t)s->positions, &patches) || patches > SIZE_MAX / 16 ||
-      (as_rows && !ert_im2col_padded(&g, &s->padded)) || !plan_views(p->step, s) ||
-      !ert_gemm_scratch(g.filters, s->depth, s->columns, &product))
+      (as_rows && !ert_im2col_padded(&g, &s->padded)) || !ert_gemm_scratch(g.filters, s->depth, s->columns, &product))
     return ert_reject(p, "patches of one image", "fewer bytes than memory can have", "more");
+  plan_views(p->step, s);
   ERT_TRY(ert_conv_expect_worth(p, (int64_t)s->padded, (double)g.filters * (double)patches));
   p->step->scratch_bytes = (patches + s->padded + s->copied_weights + s->outputs + product) * sizeof(float);
   p->step->tasks = g.batch * g.groups;
@@ -134,7 +138,7 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
       ert_im2col_rows(g, x, &s->x, padded, patches);
     else
       ert_im2col_columns(g, x, &s->x, patches);
-    if (s->copied_weights) ert_strided_run(&s->weights, weights, w, 0, s->weights.units);
+    if (s->copied_weights) ert_walk_copy(&s->weights, sizeof(float), weights, w, 0, s->weights.elements);
     if (bias || r) start_outputs(s, bias ? (const float *)bias->data + filter : NULL, r, sums);
     const ert_gemm product_of = {
         .a = s->copied_weights ? weights : w,

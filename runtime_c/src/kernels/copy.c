@@ -1,4 +1,4 @@
-/* copy: a strided view of the input made contiguous; what transposes, slices, broadcasts and tilings become. */
+/* copy: the elements of the input that a strided walk visits; what transposes, slices, broadcasts and tilings become. */
 #include "kernels/strided.h"
 #include "kernels/tensor.h"
 
@@ -10,7 +10,7 @@ static edgert_status prepare(ert_prepare *p) {
 
   const ert_attribute *found = ert_attribute_find(p, "shape");
   uint32_t rank = found ? found->n_ints : 0;
-  if (rank > ERT_STRIDED_MAX_RANK) return ert_reject(p, "dimensions of shape", "at most 16", "%u", rank);
+  if (rank > ERT_STRIDED_DIMENSIONS) return ert_reject(p, "dimensions of shape", "at most 16", "%u", rank);
   const int64_t *shape, *strides;
   int64_t offset;
   ERT_TRY(ert_ints(p, "shape", rank, 0, INT64_MAX, &shape));
@@ -32,9 +32,8 @@ static edgert_status prepare(ert_prepare *p) {
   void *state;
   ERT_TRY(ert_state(p, sizeof(ert_strided), &state));
   ert_strided *plan = state;
-  if (!ert_strided_plan((int)rank, shape, strides, offset, elements, x->elements, ert_dtype_bytes(x->dtype), plan))
-    return ert_reject(p, "strides", "every index inside the input", "an index outside its %lld elements",
-                      (long long)x->elements);
+  const ert_strided_walk walk = {.rank = (int)rank, .shape = shape, .strides = strides, .offset = offset};
+  ERT_TRY(ert_strided_plan(p, x, &walk, y, plan));
   p->step->tasks = ert_cut(plan->units, plan->units ? elements / plan->units : 0, p->workers);
   return EDGERT_OK;
 }
@@ -46,4 +45,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
                   ert_cut_at(plan->units, step->tasks, end));
 }
 
-const ert_kernel ert_kernel_copy = {.name = "copy", .prepare = prepare, .run = run};
+const ert_kernel ert_kernel_copy = {.name = "copy", .prepare = prepare, .run = run, .views = true};
