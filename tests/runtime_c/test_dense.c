@@ -1,4 +1,4 @@
-/* Dense and depthwise inner loops: every instruction set against the scalar specification, over random geometries. */
+/* Dense, depthwise and direct inner loops: every instruction set against the scalar specification, over random geometries. */
 #include <math.h>
 
 #include "kernels/simd/simd.h"
@@ -89,6 +89,38 @@ static void depthwise_case(void) {
   free(x), free(w), free(bias), free(residual), free(want), free(got);
 }
 
+static void direct_case(void) {
+  ptrdiff_t taps[40];
+  const size_t n_taps = below(40), filters = 1 + below(16), rows = 1 + below(4), pixels = 1 + below(below(2) ? 8 : 90);
+  ptrdiff_t reach = 0;
+  for (size_t i = 0; i < n_taps; i++) {
+    taps[i] = (ptrdiff_t)below(50);
+    if (taps[i] > reach) reach = taps[i];
+  }
+  const size_t row = pixels + below(9), plane = rows * row;
+  float *x = floats(rows * row + (size_t)reach + ERT_DIRECT_SLACK), *w = floats(n_taps * 16), *bias = floats(16);
+  float *residual = floats(filters * plane), *want = floats(filters * plane), *got = floats(filters * plane);
+  ert_direct d = {.x = x, .x_row = (ptrdiff_t)row, .taps = taps, .n_taps = n_taps, .w = w};
+  d.bias = below(2) ? bias : NULL;
+  d.residual = below(2) ? residual : NULL;
+  d.y_filter = d.residual_filter = (ptrdiff_t)plane;
+  d.y_row = d.residual_row = (ptrdiff_t)row;
+  d.filters = filters, d.rows = rows, d.pixels = pixels;
+  d.lo = below(2) ? -0.5f : -INFINITY;
+  d.hi = below(2) ? 0.75f : INFINITY;
+  d.y = want;
+  scalar()->direct(&d);
+  for (const ert_simd *const *table = ert_simd_available(); *table; table++) {
+    memcpy(got, want, filters * plane * sizeof *got); /* what lies between rows stays */
+    for (size_t k = 0; k < filters; k++)
+      for (size_t r = 0; r < rows; r++) memset(got + k * plane + r * row, 0, pixels * sizeof *got);
+    d.y = got;
+    (*table)->direct(&d);
+    expect_close(got, want, filters * plane, (double)n_taps);
+  }
+  free(x), free(w), free(bias), free(residual), free(want), free(got);
+}
+
 static void dense(void) {
   for (int i = 0; i < 400; i++) dense_case();
 }
@@ -97,8 +129,13 @@ static void depthwise(void) {
   for (int i = 0; i < 400; i++) depthwise_case();
 }
 
+static void direct(void) {
+  for (int i = 0; i < 1000; i++) direct_case();
+}
+
 int main(void) {
   RUN(dense);
   RUN(depthwise);
+  RUN(direct);
   return 0;
 }

@@ -23,33 +23,9 @@ typedef struct conv_state {
   ert_span spans[];
 } conv_state;
 
-/* Proves all operands and reads the geometry. */
-static edgert_status conv_prove(const ert_prepare *p, ert_conv_geometry *g) {
-  ERT_TRY(ert_expect_operands(p, 2, 4, 1, 1));
-  const ert_step *step = p->step;
-  const ert_tensor *x = step->in[0], *w = step->in[1], *y = step->out[0];
-  const ert_tensor *bias = step->n_in > 2 ? step->in[2] : NULL, *residual = step->n_in > 3 ? step->in[3] : NULL;
-  ERT_TRY(ert_expect_dtype(p, w, EDGERT_F32));
-  ERT_TRY(ert_expect_layout(p, w, ERT_LAYOUT_WEIGHT16));
-  if (w->rank != x->rank + 1) return ert_reject(p, "rank of the weights", "one more than the input's", "%d", w->rank);
-  ERT_TRY(ert_expect_activations(p, x));
-  ERT_TRY(ert_expect_activations(p, y));
-  ERT_TRY(ert_conv_geometry_read(p, x, y, w->shape + 3, false, g));
-  int64_t shape[ERT_MAX_RANK] = {g->groups, g->filters, g->channels};
-  for (int i = 3; i < w->rank; i++) shape[i] = w->shape[i];
-  ERT_TRY(ert_expect_shape(p, w, w->rank, shape));
-  ERT_TRY(ert_expect_whole(p, w, 3));
-  if (bias) {
-    ERT_TRY(ert_expect_dtype(p, bias, EDGERT_F32));
-    ERT_TRY(ert_expect_layout(p, bias, ERT_LAYOUT_BLOCK16));
-    ERT_TRY(ert_expect_shape(p, bias, 2, shape));
-  }
-  return residual ? ert_expect_same_type(p, y, residual) : EDGERT_OK;
-}
-
 static edgert_status conv_prepare(ert_prepare *p) {
   ert_conv_geometry g;
-  ERT_TRY(conv_prove(p, &g));
+  ERT_TRY(ert_conv_expect_packed(p, &g));
   ert_allow_in_place(p, 3);
   p->step->tasks = 0;
   p->step->scratch_bytes = 0;
@@ -94,35 +70,8 @@ static edgert_status conv_prepare(ert_prepare *p) {
   return EDGERT_OK;
 }
 
-/* Where one task lies. */
-typedef struct conv_task {
-  int64_t image, group, depth, row, column, block; /* the first ones */
-  int64_t rows, columns, blocks;
-  int64_t band; /* number of the band of inputs */
-} conv_task;
-
-static conv_task conv_task_at(const ert_conv_plan *plan, int64_t task) {
-  const ert_conv_geometry *g = &plan->g;
-  conv_task t = {.band = task / plan->runs};
-  const int64_t run = task % plan->runs, column_band = t.band % plan->column_bands;
-  int64_t rest = t.band / plan->column_bands;
-  const int64_t row_band = rest % plan->row_bands;
-  rest /= plan->row_bands;
-  t.depth = rest % g->out[0];
-  t.group = rest / g->out[0] % g->groups;
-  t.image = rest / g->out[0] / g->groups;
-  t.row = ert_cut_at(g->out[1], plan->row_bands, row_band);
-  t.rows = ert_cut_at(g->out[1], plan->row_bands, row_band + 1) - t.row;
-  t.column = ert_cut_at(g->out[2], plan->column_bands, column_band);
-  t.columns = ert_cut_at(g->out[2], plan->column_bands, column_band + 1) - t.column;
-  const int64_t units = (plan->blocks + plan->unit - 1) / plan->unit;
-  t.block = ert_cut_at(units, plan->runs, run) * plan->unit;
-  t.blocks = ert_min64(ert_cut_at(units, plan->runs, run + 1) * plan->unit, plan->blocks) - t.block;
-  return t;
-}
-
 /* Copies the inputs that a band of outputs needs to scratch, with zeros where they lie in the padding. */
-static void gather_band(const conv_state *s, const conv_task *t, const float *x, float *band) {
+static void gather_band(const conv_state *s, const ert_conv_task *t, const float *x, float *band) {
   const ert_conv_plan *plan = &s->plan;
   const ert_conv_geometry *g = &plan->g;
   const int64_t lanes = plan->lanes, in_columns = (t->columns - 1) * g->stride[2] + g->reach[2] + 1;
@@ -161,7 +110,7 @@ static void activate_rows(const conv_state *s, const ert_dense *d) {
 
 /* Computes some blocks of a band in scratch, then stores them where their channels belong. y and residual are at the first
  * position of the band. */
-static void run_through_tile(const conv_state *s, const conv_task *t, int64_t block, ert_dense *d, float *y,
+static void run_through_tile(const conv_state *s, const ert_conv_task *t, int64_t block, ert_dense *d, float *y,
                              const float *residual, float *tile) {
   const ert_conv_geometry *g = &s->plan.g;
   const int64_t filter = t->group * g->filters + block * 16;
@@ -177,7 +126,7 @@ static void run_through_tile(const conv_state *s, const conv_task *t, int64_t bl
   ert_scatter_channels(blocks, y, &s->y, filter, filters, t->rows, t->columns);
 }
 
-static void run_task(const ert_step *step, const conv_task *t, const float *x, float *tile) {
+static void run_task(const ert_step *step, const ert_conv_task *t, const float *x, float *tile) {
   const conv_state *s = step->state;
   const ert_conv_plan *plan = &s->plan;
   const ert_tensor *bias = step->n_in > 2 ? step->in[2] : NULL, *residual = step->n_in > 3 ? step->in[3] : NULL;
@@ -226,7 +175,7 @@ static void conv_run(const ert_step *step, int64_t begin, int64_t end, void *scr
   float *band = scratch, *tile = band + (plan->band_size + 15) / 16 * 16;
   int64_t gathered = -1;
   for (int64_t i = begin; i < end; i++) {
-    const conv_task t = conv_task_at(plan, i);
+    const ert_conv_task t = ert_conv_task_at(plan, i);
     const float *x = step->in[0]->data;
     if (plan->gather && gathered != t.band) gather_band(s, &t, x, band);
     gathered = t.band;

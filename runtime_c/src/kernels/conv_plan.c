@@ -9,6 +9,29 @@ enum {
   LEAST_COLUMNS = 56,       /* of a band that is part of a row */
 };
 
+edgert_status ert_conv_expect_packed(const ert_prepare *p, ert_conv_geometry *g) {
+  ERT_TRY(ert_expect_operands(p, 2, 4, 1, 1));
+  const ert_step *step = p->step;
+  const ert_tensor *x = step->in[0], *w = step->in[1], *y = step->out[0];
+  const ert_tensor *bias = step->n_in > 2 ? step->in[2] : NULL, *residual = step->n_in > 3 ? step->in[3] : NULL;
+  ERT_TRY(ert_expect_dtype(p, w, EDGERT_F32));
+  ERT_TRY(ert_expect_layout(p, w, ERT_LAYOUT_WEIGHT16));
+  if (w->rank != x->rank + 1) return ert_reject(p, "rank of the weights", "one more than the input's", "%d", w->rank);
+  ERT_TRY(ert_expect_activations(p, x));
+  ERT_TRY(ert_expect_activations(p, y));
+  ERT_TRY(ert_conv_geometry_read(p, x, y, w->shape + 3, false, g));
+  int64_t shape[ERT_MAX_RANK] = {g->groups, g->filters, g->channels};
+  for (int i = 3; i < w->rank; i++) shape[i] = w->shape[i];
+  ERT_TRY(ert_expect_shape(p, w, w->rank, shape));
+  ERT_TRY(ert_expect_whole(p, w, 3));
+  if (bias) {
+    ERT_TRY(ert_expect_dtype(p, bias, EDGERT_F32));
+    ERT_TRY(ert_expect_layout(p, bias, ERT_LAYOUT_BLOCK16));
+    ERT_TRY(ert_expect_shape(p, bias, 2, shape));
+  }
+  return residual ? ert_expect_same_type(p, y, residual) : EDGERT_OK;
+}
+
 /* Output positions of kernel 1, stride 1 and no padding need no rows if they are joined: the image is one row. */
 static void flatten(ert_conv_geometry *g) {
   for (int d = 0; d < 3; d++)
@@ -121,6 +144,26 @@ bool ert_conv_plan_make(const ert_conv_geometry *g, const ert_strides *x, bool j
   plan.x_row = g->stride[1] * plan.row;
   *out = plan;
   return true;
+}
+
+ert_conv_task ert_conv_task_at(const ert_conv_plan *plan, int64_t task) {
+  const ert_conv_geometry *g = &plan->g;
+  ert_conv_task t = {.band = task / plan->runs};
+  const int64_t run = task % plan->runs, column_band = t.band % plan->column_bands;
+  int64_t rest = t.band / plan->column_bands;
+  const int64_t row_band = rest % plan->row_bands;
+  rest /= plan->row_bands;
+  t.depth = rest % g->out[0];
+  t.group = rest / g->out[0] % g->groups;
+  t.image = rest / g->out[0] / g->groups;
+  t.row = ert_cut_at(g->out[1], plan->row_bands, row_band);
+  t.rows = ert_cut_at(g->out[1], plan->row_bands, row_band + 1) - t.row;
+  t.column = ert_cut_at(g->out[2], plan->column_bands, column_band);
+  t.columns = ert_cut_at(g->out[2], plan->column_bands, column_band + 1) - t.column;
+  const int64_t units = (plan->blocks + plan->unit - 1) / plan->unit;
+  t.block = ert_cut_at(units, plan->runs, run) * plan->unit;
+  t.blocks = ert_min64(ert_cut_at(units, plan->runs, run + 1) * plan->unit, plan->blocks) - t.block;
+  return t;
 }
 
 size_t ert_conv_plan_spans(const ert_conv_plan *plan, int64_t lane, ert_span *spans) {

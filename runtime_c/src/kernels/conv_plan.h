@@ -1,10 +1,15 @@
-/* How a convolution is cut: bands of output rows and columns by runs of output channels, and what each task reads. */
+/* How a convolution with packed weights is proven and cut: bands of output rows and columns by runs of output channels, and
+ * what each task reads. */
 #ifndef ERT_KERNELS_CONV_PLAN_H
 #define ERT_KERNELS_CONV_PLAN_H
 
 #include "kernels/blocked.h"
 #include "kernels/conv_geometry.h"
 #include "kernels/simd/simd.h"
+
+/* Proves operands x, weights (WEIGHT16), [bias (BLOCK16)], [residual like y] -> y, x and y in any layout of activations, and
+ * reads the geometry. */
+edgert_status ert_conv_expect_packed(const ert_prepare *p, ert_conv_geometry *g);
 
 /* One task computes, for one image, group and output depth, a band of rows by a band of columns by a run of blocks of 16
  * output channels. Bands are cut evenly (ert_cut_at). All strides and sizes are in floats. */
@@ -29,6 +34,15 @@ typedef struct ert_conv_plan {
  * has the shape of the output. False if a size overflows. */
 bool ert_conv_plan_make(const ert_conv_geometry *g, const ert_strides *x, bool joined, uint32_t workers,
                         ert_conv_plan *out);
+
+/* Where one task lies. */
+typedef struct ert_conv_task {
+  int64_t image, group, depth, row, column, block; /* the first ones */
+  int64_t rows, columns, blocks;
+  int64_t band; /* number of the band of inputs */
+} ert_conv_task;
+
+ert_conv_task ert_conv_task_at(const ert_conv_plan *plan, int64_t task);
 
 /* Where the inputs of a group lie that begins at lane `lane` of its first block. Returns the number of spans, which go to
  * `spans` unless that is NULL. */

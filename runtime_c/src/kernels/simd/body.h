@@ -8,6 +8,7 @@
 #include "kernels/simd/f32-binary.h"
 #include "kernels/simd/f32-dense.h"
 #include "kernels/simd/f32-depthwise.h"
+#include "kernels/simd/f32-direct.h"
 #include "kernels/simd/f32-reduce.h"
 #include "kernels/simd/f32-unary.h"
 
@@ -24,6 +25,7 @@ const ert_simd ERT_SIMD_TABLE(ERT_ISA) = {
     .name = ERT_SIMD_NAME(ERT_ISA),
     .dense = dense_run,
     .depthwise = depthwise_run,
+    .direct = direct_run,
     .unary = f32_unary,
     .binary = f32_binary,
     .affine = f32_affine,

@@ -3,6 +3,7 @@
 
 #include "kernels/simd/scalar-dense.h"
 #include "kernels/simd/scalar-depthwise.h"
+#include "kernels/simd/scalar-direct.h"
 
 #include "kernels/simd/scalar-binary.h"
 #include "kernels/simd/scalar-reduce.h"
@@ -13,6 +14,7 @@ const ert_simd ert_simd_scalar = {
     .name = "scalar",
     .dense = dense_run,
     .depthwise = depthwise_run,
+    .direct = direct_run,
     .unary = scalar_unary,
     .binary = scalar_binary,
     .affine = scalar_affine,

@@ -49,11 +49,28 @@ typedef struct ert_depthwise {
   float lo, hi;                                  /* limits of the outputs; may be infinite */
 } ert_depthwise;
 
+/* Rows of up to 16 filters of a convolution over planar rows (f32-direct.h): y[filter][row][pixel] = clip(bias[filter] + sum
+ * over taps of x * w + residual). Neighbouring pixels are neighbours in memory. Strides are in floats. */
+typedef struct ert_direct {
+  const float *x; /* pixel 0 of row 0; up to ERT_DIRECT_SLACK floats past a row's last inputs are read too */
+  ptrdiff_t x_row;
+  const ptrdiff_t *taps; /* where the inputs of each tap lie, relative to a pixel */
+  size_t n_taps;
+  const float *w;    /* [n_taps][16] */
+  const float *bias; /* [16], or NULL */
+  float *y;
+  const float *residual; /* may be y itself; or NULL */
+  ptrdiff_t y_filter, y_row, residual_filter, residual_row;
+  size_t filters, rows, pixels;
+  float lo, hi; /* limits of the outputs; may be infinite */
+} ert_direct;
+
 /* One instruction set; members in the order of body.h. */
 typedef struct ert_simd {
   const char *name; /* "scalar", "sse2", "avx2", "avx512" or "neon" */
   void (*dense)(const ert_dense *d);
   void (*depthwise)(const ert_depthwise *d);
+  void (*direct)(const ert_direct *d);
   void (*unary)(int kind, float alpha, float beta, const float *x, float *y, size_t n); /* unary_kinds.h; y may be x */
 
   /* y = a op b and y = x * scale + shift; kinds and forms in binary_kinds.h; y may be a non-repeated operand. */

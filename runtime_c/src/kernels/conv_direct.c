@@ -1,0 +1,190 @@
+/* conv_direct: convolution of planar activations as they lie: vectors run along the pixels of a row. */
+#include <string.h>
+
+#include "base/checked.h"
+#include "kernels/activation.h"
+#include "kernels/conv_plan.h"
+#include "kernels/simd/simd.h"
+#include "kernels/tensor.h"
+
+/* The inputs of a band are copied to scratch, zero-padded: [planes][in_rows][channels][phases][line]. Phase i of a row is what
+ * the taps i, i + phases, ... see: every stride-th column, so that neighbouring outputs read neighbours. */
+typedef struct direct_state {
+  ert_conv_plan plan;
+  const ert_simd *simd;
+  ert_finish finish;
+  ert_strides x, y, residual;
+  ert_weight_strides w;
+  int64_t bias_group;
+  int64_t phases, line, row; /* row: floats of all channels */
+  ptrdiff_t taps[];          /* where the inputs of each tap lie, in the order of the weights */
+} direct_state;
+
+/* How many different columns, modulo the stride, the taps of a row begin at. */
+static int64_t phases_of(const ert_conv_geometry *g) {
+  int64_t a = g->stride[2], b = g->dilation[2];
+  while (b) {
+    const int64_t rest = a % b;
+    a = b, b = rest;
+  }
+  return ert_min64(g->kernel[2], g->stride[2] / a);
+}
+
+/* Lays out the band in `line`, `phases` and `row`; false if its size overflows. */
+static bool lay_out(direct_state *s, size_t *floats) {
+  const ert_conv_plan *plan = &s->plan;
+  const ert_conv_geometry *g = &plan->g;
+  s->phases = phases_of(g);
+  s->line = ((plan->columns + g->reach[2] / g->stride[2] + 15) / 16 | 1) * 16; /* an odd number of cache lines */
+  *floats = 0;
+  if (g->channels == 0) return true;
+  size_t size = (size_t)s->line;
+  if (!ert_multiply(size, (size_t)s->phases, &size) || !ert_multiply(size, (size_t)g->channels, &size)) return false;
+  s->row = (int64_t)size;
+  if (!ert_multiply(size, (size_t)plan->in_rows, &size) || !ert_multiply(size, (size_t)g->kernel[0], &size))
+    return false;
+  *floats = size + ERT_DIRECT_SLACK;
+  return size <= SIZE_MAX / 64;
+}
+
+static void place_taps(direct_state *s) {
+  const ert_conv_geometry *g = &s->plan.g;
+  ptrdiff_t *tap = s->taps;
+  for (int64_t block = 0; block < g->channels; block += 16)
+    for (int64_t d = 0; d < g->kernel[0]; d++)
+      for (int64_t h = 0; h < g->kernel[1]; h++)
+        for (int64_t w = 0; w < g->kernel[2]; w++)
+          for (int64_t c = block; c < ert_min64(block + 16, g->channels); c++)
+            *tap++ = (d * s->plan.in_rows + h * g->dilation[1]) * s->row + (c * s->phases + w % s->phases) * s->line +
+                     w * g->dilation[2] / g->stride[2];
+}
+
+static edgert_status direct_prepare(ert_prepare *p) {
+  ert_conv_geometry g;
+  ert_activation activation;
+  ERT_TRY(ert_conv_expect_packed(p, &g));
+  ERT_TRY(ert_expect_layout(p, p->step->in[0], ERT_LAYOUT_PLANAR));
+  ERT_TRY(ert_expect_layout(p, p->step->out[0], ERT_LAYOUT_PLANAR));
+  ERT_TRY(ert_activation_read(p, &activation));
+  ert_allow_in_place(p, 3);
+  p->step->tasks = 0;
+  p->step->scratch_bytes = 0;
+  const ert_tensor *out = p->step->out[0];
+  const ert_tensor *bias = p->step->n_in > 2 ? p->step->in[2] : NULL;
+  const ert_tensor *added = p->step->n_in > 3 ? p->step->in[3] : NULL;
+  if (out->elements == 0) return EDGERT_OK;
+  direct_state state = {.simd = p->simd, .finish = ert_finish_of(activation)}, *s;
+  state.x = ert_strides_of(p->step->in[0]);
+  state.y = ert_strides_of(out);
+  state.residual = added ? ert_strides_of(added) : state.y;
+  state.w = ert_weight_strides_of(p->step->in[1]);
+  state.bias_group = bias ? ert_stride(bias, 0) : 0;
+  const bool joined = ert_positions_joined(&state.x, g.in) && ert_positions_joined(&state.y, g.out) &&
+                      ert_positions_joined(&state.residual, g.out);
+  size_t band;
+  if (!ert_conv_plan_make(&g, &state.x, joined, p->workers, &state.plan) || !lay_out(&state, &band))
+    return ert_reject(p, "inputs of one output row", "fewer bytes than memory can have", "more");
+  const ert_conv_plan *plan = &state.plan;
+  const double positions = (double)plan->rows * (double)plan->columns;
+  ERT_TRY(ert_conv_expect_worth(p, (int64_t)band, positions * (double)g.filters * (double)plan->weights));
+  ERT_TRY(ert_state(p, sizeof *s + plan->weights * sizeof *s->taps, (void **)&s));
+  *s = state;
+  place_taps(s);
+  p->step->scratch_bytes = band * sizeof(float);
+  p->step->tasks = g.batch * g.groups * plan->g.out[0] * plan->row_bands * plan->column_bands * plan->runs;
+  return EDGERT_OK;
+}
+
+/* to[i] = row[first + i * stride] for i < n, and 0 where that lies outside of the row's `width` floats. */
+static void gather_line(const float *row, int64_t width, int64_t first, int64_t stride, float *to, int64_t n) {
+  int64_t begin, end;
+  ert_taps_inside(first, stride, n, width, &begin, &end);
+  memset(to, 0, (size_t)begin * sizeof(float));
+  memset(to + end, 0, (size_t)(n - end) * sizeof(float));
+  if (stride == 1)
+    memcpy(to + begin, row + first + begin, (size_t)(end - begin) * sizeof(float));
+  else if (stride == 2) /* a loop that compilers turn into vectors */
+    for (int64_t i = begin; i < end; i++) to[i] = row[first + i * 2];
+  else
+    for (int64_t i = begin; i < end; i++) to[i] = row[first + i * stride];
+}
+
+/* Copies the inputs that a band of outputs needs to scratch, with zeros where they lie in the padding. */
+static void gather_band(const direct_state *s, const ert_conv_task *t, const float *x, float *band) {
+  const ert_conv_geometry *g = &s->plan.g;
+  const int64_t in_rows = (t->rows - 1) * g->stride[1] + g->reach[1] + 1;
+  const int64_t column = t->column * g->stride[2] - g->pad[2];
+  for (int64_t plane = 0; plane < g->kernel[0]; plane++)
+    for (int64_t r = 0; r < in_rows; r++) {
+      float *line = band + (plane * s->plan.in_rows + r) * s->row;
+      const int64_t d = t->depth * g->stride[0] - g->pad[0] + plane * g->dilation[0];
+      const int64_t h = t->row * g->stride[1] - g->pad[1] + r;
+      if (d < 0 || d >= g->in[0] || h < 0 || h >= g->in[1]) {
+        memset(line, 0, (size_t)s->row * sizeof(float));
+        continue;
+      }
+      const float *from = x + ert_position(&s->x, t->image, d, h, 0) + t->group * g->channels * s->x.channel;
+      for (int64_t c = 0; c < g->channels; c++, from += s->x.channel)
+        for (int64_t phase = 0; phase < s->phases; phase++, line += s->line)
+          gather_line(from, g->in[2], column + phase * g->dilation[2] % g->stride[2], g->stride[2], line, s->line);
+    }
+  memset(band + g->kernel[0] * s->plan.in_rows * s->row, 0, ERT_DIRECT_SLACK * sizeof(float));
+}
+
+static void activate_rows(const direct_state *s, const ert_direct *d) {
+  const ert_activation *a = &s->finish.activation;
+  for (size_t k = 0; k < d->filters; k++)
+    for (size_t r = 0; r < d->rows; r++) {
+      float *y = d->y + (ptrdiff_t)k * d->y_filter + (ptrdiff_t)r * d->y_row;
+      s->simd->unary(a->kind, a->alpha, a->beta, y, y, d->pixels);
+    }
+}
+
+static void run_task(const ert_step *step, const ert_conv_task *t, const float *band) {
+  const direct_state *s = step->state;
+  const ert_conv_geometry *g = &s->plan.g;
+  const ert_tensor *bias = step->n_in > 2 ? step->in[2] : NULL, *residual = step->n_in > 3 ? step->in[3] : NULL;
+  float *y = (float *)step->out[0]->data + ert_position(&s->y, t->image, t->depth, t->row, t->column);
+  const float *r = NULL;
+  if (residual) r = (const float *)residual->data + ert_position(&s->residual, t->image, t->depth, t->row, t->column);
+  for (int64_t block = t->block; block < t->block + t->blocks; block++) {
+    const int64_t filter = t->group * g->filters + block * 16;
+    const ert_direct d = {
+        .x = band,
+        .x_row = g->stride[1] * s->row,
+        .taps = s->taps,
+        .n_taps = s->plan.weights,
+        .w = (const float *)step->in[1]->data + t->group * s->w.group + block * s->w.block,
+        .bias = bias ? (const float *)bias->data + t->group * s->bias_group + block * 16 : NULL,
+        .y = y + filter * s->y.channel,
+        .residual = r ? r + filter * s->residual.channel : NULL,
+        .y_filter = s->y.channel,
+        .y_row = s->y.row,
+        .residual_filter = s->residual.channel,
+        .residual_row = s->residual.row,
+        .filters = (size_t)ert_min64(16, g->filters - block * 16),
+        .rows = (size_t)t->rows,
+        .pixels = (size_t)t->columns,
+        .lo = s->finish.lo,
+        .hi = s->finish.hi,
+    };
+    s->simd->direct(&d);
+    if (s->finish.function) activate_rows(s, &d);
+  }
+}
+
+static void direct_run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
+  if (begin == end) return; /* an empty output has no state */
+  const direct_state *s = step->state;
+  int64_t gathered = -1;
+  for (int64_t i = begin; i < end; i++) {
+    const ert_conv_task t = ert_conv_task_at(&s->plan, i);
+    if (s->plan.gather && gathered != t.band) gather_band(s, &t, step->in[0]->data, scratch);
+    gathered = t.band;
+    run_task(step, &t, scratch);
+  }
+}
+
+extern const ert_kernel ert_kernel_conv_direct;
+const ert_kernel ert_kernel_conv_direct = {
+    .name = "conv_direct", .prepare = direct_prepare, .run = direct_run, .views = true};
