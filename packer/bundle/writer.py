@@ -123,10 +123,13 @@ class _Constants:
         self.places[key] = (segment, self.segments[segment].add(array))
 
 
-def write_bundle(bundle: Bundle, path: Path, progress: Callable[[float], None] = lambda fraction: None) -> int:
+def write_bundle(
+    bundle: Bundle, path: Path, progress: Callable[[float], None] = lambda fraction: None, durable: bool = True
+) -> int:
     """Write `bundle` to `path` and return the file's size in bytes.
 
-    The file appears complete or not at all: it is written beside its destination, synchronised and renamed.
+    The file appears complete or not at all: it is written beside its destination and renamed; if `durable`, even when
+    the machine fails meanwhile.
     """
     constants = _Constants()
     keys = constants.place_programs(bundle.programs)
@@ -166,11 +169,17 @@ def write_bundle(bundle: Bundle, path: Path, progress: Callable[[float], None] =
             yield from segment.blocks()
             position = offset + segment.length
 
-    _publish(path, contents(), end, progress)
+    _publish(path, contents(), end, progress, durable)
     return end
 
 
-def _publish(path: Path, contents: Iterator[bytes | memoryview], total: int, progress: Callable[[float], None]) -> None:
+def _publish(
+    path: Path,
+    contents: Iterator[bytes | memoryview],
+    total: int,
+    progress: Callable[[float], None],
+    durable: bool,
+) -> None:
     """Temporary file, fsync, rename, fsync of the folder: a reader sees the old file or the new one."""
     descriptor, temporary = tempfile.mkstemp(prefix=".edgert-", suffix=".tmp", dir=path.parent)
     try:
@@ -181,7 +190,8 @@ def _publish(path: Path, contents: Iterator[bytes | memoryview], total: int, pro
                 done += len(block)
                 progress(done / total)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         umask = os.umask(0)
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)
@@ -189,11 +199,12 @@ def _publish(path: Path, contents: Iterator[bytes | memoryview], total: int, pro
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    if durable:
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def _program(program: Program, keys: list[bytes | None], constants: _Constants) -> dict[str, object]:
