@@ -41,11 +41,14 @@ def forms(graph: Graph, node: Node) -> tuple[Form, ...]:
 
 
 def _convolutions(graph: Graph, node: Node) -> list[Form]:
-    """Depthwise or packed in every pair of layouts; as a matrix product over patches: Caffe's way with patches as
-    columns, and with contiguous copies out of a channels-last image (methods of Wu & Wu), patches as rows."""
+    """Depthwise or packed in every pair of layouts; direct over planar rows; as a matrix product over patches: Caffe's
+    way with patches as columns, and with contiguous copies out of a channels-last image (methods of Wu & Wu), patches
+    as rows."""
     name = "depthwise" if is_depthwise(graph, node) else "packed"
     blocked = (PLANAR, BLOCK16) if graph.type(node.outputs[0]).elements > 0 else (PLANAR,)
     found = [_form(graph, node, x, y, name) for x in blocked for y in blocked]
+    if name == "packed":
+        found.append(_form(graph, node, PLANAR, PLANAR, "direct"))
     found.append(_form(graph, node, PLANAR, PLANAR, "im2col-caffe"))
     if graph.constant(node.inputs[1]) is not None:
         found.append(_form(graph, node, PLANAR, PLANAR, "im2col-nhwc"))

@@ -71,7 +71,8 @@ def _conv(graph: Graph, node: Node, form: Form) -> Lowered:
         )
     if len(node.inputs) > 3:
         inputs.append(_operand(graph, node.inputs[3], form.inputs[3]))
-    return Lowered("conv_depthwise" if depthwise else "conv", tuple(inputs), attributes_of(op))
+    kernel = "conv" if form.implementation == "packed" else f"conv_{form.implementation}"
+    return Lowered(kernel, tuple(inputs), attributes_of(op))
 
 
 def _im2col(graph: Graph, node: Node, form: Form) -> Lowered:
