@@ -1,11 +1,11 @@
-"""`python -m benchmarks [dense footprint overhead conformance im2col]`: run the named benchmarks, or all of them."""
+"""`python -m benchmarks [dense footprint overhead conformance im2col planner scaling]`: run the named benchmarks, or all of them."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
 
-NAMES = ("dense", "footprint", "overhead", "conformance", "im2col")
+NAMES = ("dense", "footprint", "overhead", "conformance", "im2col", "planner", "scaling")
 
 
 def main() -> None:

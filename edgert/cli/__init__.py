@@ -14,6 +14,7 @@ from edgert.cli.demo import demo
 from edgert.cli.devices import devices
 from edgert.cli.info import info
 from edgert.cli.pack import pack
+from edgert.cli.plan import plan
 from edgert.cli.profile import profile
 from edgert.cli.run import run
 from edgert.cli.selftest import selftest
@@ -33,7 +34,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _function in (pack, info, check, run, bench, profile, selftest, verify, targets, devices, demo):
+for _function in (pack, plan, info, check, run, bench, profile, selftest, verify, targets, devices, demo):
     app.command(cls=Verb)(_function)
 
 

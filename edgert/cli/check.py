@@ -25,21 +25,27 @@ def check(bundle: BundlePath, json: Json = False) -> None:
             reason, detail = program.runnable, f"it needs {program.arch}, this machine is {machine.arch}"
         else:
             try:
-                with Session(opened, program.target, 1, None) as session:
+                with Session(opened, program.target, program.cores, None) as session:
                     detail = f"with {session.describe().isa}"
             except EdgertError as error:
                 reason, detail = error.id, str(error)
         verdicts.append(
-            {"target": program.target, "arch": program.arch, "runs": reason == "ok", "id": reason, "why": detail}
+            {
+                "target": program.target,
+                "arch": program.arch,
+                "cores": program.cores,
+                "runs": reason == "ok",
+                "id": reason,
+                "why": detail,
+            }
         )
     runs = any(verdict["runs"] for verdict in verdicts)
     if json:
         print_json({"path": bundle, "runs": runs, "programs": verdicts})
     else:
         for verdict in verdicts:
-            typer.echo(
-                f"{verdict['target']}: {'runs here' if verdict['runs'] else 'does not run here:'} {verdict['why']}"
-            )
+            found = "runs here" if verdict["runs"] else "does not run here:"
+            typer.echo(f"{verdict['target']}, cores {verdict['cores']}: {found} {verdict['why']}")
         if not verdicts:
             typer.echo("the bundle holds no program")
     raise typer.Exit(0 if runs else 1)

@@ -1,0 +1,91 @@
+"""Deeper networks than the shared tool makes: VGG-16 and ResNet-152, batch-normalisation folded, weights by He's rule."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+__all__ = ["BUILDERS", "write"]
+
+OPSET = 17
+
+
+class _Builder:
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.random = np.random.default_rng(zlib.crc32(name.encode()))
+        self.nodes: list[onnx.NodeProto] = []
+        self.weights: list[onnx.TensorProto] = []
+
+    def op(self, type: str, inputs: list[str], **attributes: object) -> str:
+        output = f"t{len(self.nodes)}"
+        self.nodes.append(helper.make_node(type, inputs, [output], name=f"{type}_{len(self.nodes)}", **attributes))
+        return output
+
+    def weight(self, *shape: int, scale: float) -> str:
+        name = f"w{len(self.weights)}"
+        data = (self.random.standard_normal(shape) * scale).astype(np.float32)
+        self.weights.append(numpy_helper.from_array(data, name))
+        return name
+
+    def conv(self, x: str, channels: int, filters: int, kernel: int, stride: int = 1, relu: bool = True) -> str:
+        scale = float(np.sqrt(2.0 / (channels * kernel * kernel)))
+        w, b = self.weight(filters, channels, kernel, kernel, scale=scale), self.weight(filters, scale=0.1)
+        y = self.op("Conv", [x, w, b], strides=[stride] * 2, pads=[(kernel - 1) // 2] * 4, kernel_shape=[kernel] * 2)
+        return self.op("Relu", [y]) if relu else y
+
+    def dense(self, x: str, inputs: int, outputs: int, relu: bool = True) -> str:
+        w = self.weight(outputs, inputs, scale=float(np.sqrt(2.0 / inputs)))
+        y = self.op("Gemm", [x, w, self.weight(outputs, scale=0.1)], transB=1)
+        return self.op("Relu", [y]) if relu else y
+
+    def pool(self, x: str, kernel: int, pad: int = 0) -> str:
+        return self.op("MaxPool", [x], kernel_shape=[kernel] * 2, strides=[2, 2], pads=[pad] * 4)
+
+    def model(self, y: str) -> onnx.ModelProto:
+        self.nodes[-1].output[0] = "output"
+        x = helper.make_tensor_value_info("input", TensorProto.FLOAT, [1, 3, 224, 224])
+        out = helper.make_tensor_value_info("output", TensorProto.FLOAT, [1, 1000])
+        graph = helper.make_graph(self.nodes, self.name, [x], [out], self.weights)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
+
+
+def _vgg16() -> onnx.ModelProto:
+    b, x, channels = _Builder("vgg16"), "input", 3
+    for filters, count in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
+        for _ in range(count):
+            x, channels = b.conv(x, channels, filters, 3), filters
+        x = b.pool(x, 2)
+    x = b.op("Flatten", [x], axis=1)
+    x = b.dense(b.dense(x, 25088, 4096), 4096, 4096)
+    return b.model(b.op("Softmax", [b.dense(x, 4096, 1000, relu=False)], axis=1))
+
+
+def _resnet152() -> onnx.ModelProto:
+    b = _Builder("resnet152")
+    x, channels = b.pool(b.conv("input", 3, 64, 7, 2), 3, 1), 64
+    for stage, (width, count) in enumerate(((64, 3), (128, 8), (256, 36), (512, 3))):
+        for block in range(count):
+            stride = 2 if block == 0 and stage > 0 else 1
+            y = b.conv(b.conv(x, channels, width, 1), width, width, 3, stride)
+            y = b.conv(y, width, 4 * width, 1, relu=False)
+            short = b.conv(x, channels, 4 * width, 1, stride, relu=False) if block == 0 else x
+            x, channels = b.op("Relu", [b.op("Add", [y, short])]), 4 * width
+    x = b.op("Flatten", [b.op("GlobalAveragePool", [x])], axis=1)
+    return b.model(b.op("Softmax", [b.dense(x, channels, 1000, relu=False)], axis=1))
+
+
+BUILDERS = {"vgg16": _vgg16, "resnet152": _resnet152}
+
+
+def write(name: str, folder: Path) -> Path:
+    """The network's ONNX file, made if it is not there yet."""
+    path = folder / f"{name}.onnx"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        onnx.save(BUILDERS[name](), path)
+    return path

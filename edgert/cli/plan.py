@@ -1,0 +1,85 @@
+"""`edgert plan`: how a network would be cut for any machine, and how fast it would run there, from the cost model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from edgert.cli._options import Json
+
+__all__ = ["plan"]
+
+
+def plan(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", dir_okay=False, help="The network, model.onnx.")],
+    cores: Annotated[
+        str, typer.Option("--cores", metavar="16", help="Numbers of cores: 1,2,4; or one: up to it in powers of two.")
+    ] = "16",
+    machine: Annotated[
+        str | None, typer.Option("--machine", metavar="NAME", help="A machine's description: TOML file or known name.")
+    ] = None,
+    target: Annotated[str, typer.Option("--target", help="The target to plan for.")] = "cpu",
+    shape: Annotated[
+        list[str] | None, typer.Option("--shape", metavar="NAME=1x3x224x224", help="Fix an input's shape; repeatable.")
+    ] = None,
+    search: Annotated[str, typer.Option("--search", help="How to plan: exact, none, rows or greedy.")] = "exact",
+    explain: Annotated[bool, typer.Option("--explain", help="Show the decisions for the most cores.")] = False,
+    json: Json = False,
+) -> None:
+    """Predict the speed of a network on 1 to many cores of a machine that need not be at hand."""
+    import time
+
+    from edgert.cli._decisions import print_decisions
+    from edgert.cli._inputs import parse_counts, parse_shape
+    from edgert.cli._output import print_json, print_table
+    from packer.importers import import_onnx
+    from packer.passes import optimize
+    from packer.planner import make_plan
+    from packer.planner.explain import decisions
+    from targets.base import resolve
+    from targets.machine import Machine
+
+    chosen = resolve(target)
+    if machine is not None:
+        chosen = chosen.on(Machine.load(machine))
+    counts = parse_counts(cores, "cores")
+    if len(counts) == 1:
+        most = counts[0]
+        counts = (*(1 << i for i in range(most.bit_length()) if 1 << i < most), most)
+    graph = optimize(import_onnx(model, shapes=dict(parse_shape(text) for text in shape or ()), constants={}))
+    found = []
+    for count in counts:
+        started = time.perf_counter()
+        result = make_plan(graph, chosen, count, search=search)
+        found.append((count, result, time.perf_counter() - started))
+    first = found[0][1].seconds
+    if json:
+        print_json(
+            {
+                "model": model,
+                "machine": chosen.machine.name,
+                "plans": [
+                    {
+                        "cores": count,
+                        "milliseconds": result.seconds * 1e3,
+                        "speed_up": first / result.seconds,
+                        "exact": result.solution.exact,
+                        "solve_seconds": seconds,
+                        "states": sum(map(len, result.problem.choices)),
+                    }
+                    for count, result, seconds in found
+                ],
+                "decisions": decisions(found[-1][1].problem, found[-1][1].solution.chosen) if explain else [],
+            }
+        )
+        return
+    typer.echo(f"{model.name} on {chosen.machine.description}, predicted:")
+    rows = [
+        (str(count), f"{result.seconds * 1e3:.2f}", f"{first / result.seconds:.2f}x", f"{seconds:.2f}")
+        for count, result, seconds in found
+    ]
+    print_table(("cores", "ms", "speed-up", "planned in s"), rows, right="cores ms speed-up", indent=2)
+    if explain:
+        print_decisions(decisions(found[-1][1].problem, found[-1][1].solution.chosen))
