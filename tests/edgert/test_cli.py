@@ -148,7 +148,8 @@ def test_info_needs_no_library(bundle: Path) -> None:
 
 
 def test_check(bundle: Path, folder: Path, tmp_path: Path) -> None:
-    assert "cpu: runs here with" in succeed("check", bundle)
+    for program in read(bundle).programs:
+        assert f"cpu, cores {program.cores}: runs here with" in succeed("check", bundle)
     other = tmp_path / "other.edge"
     machine = read(bundle).programs[0].arch
     foreign = "cpu-aarch64" if machine == "x86_64" else "cpu-x86_64"
@@ -160,7 +161,8 @@ def test_check(bundle: Path, folder: Path, tmp_path: Path) -> None:
     succeed("pack", model, "-o", other, "--shape", shape, "--target", foreign, "--target", "cpu")
     found = json.loads(succeed("check", other, "--json"))
     assert found["runs"]
-    assert [(p["target"], p["runs"]) for p in found["programs"]] == [(foreign, False), ("cpu", True)]
+    assert {(p["target"], p["runs"]) for p in found["programs"]} == {(foreign, False), ("cpu", True)}
+    assert [p["cores"] for p in found["programs"]] == [p.cores for p in read(other).programs]
 
 
 def test_run_reads_every_kind_of_file(folder: Path, tmp_path: Path) -> None:

@@ -293,9 +293,10 @@ def test_load_refuses(path: Path, tmp_path: Path) -> None:
 
 
 def test_programs_of_an_open_bundle(path: Path) -> None:
-    (program,) = OpenBundle(path).programs()
-    assert (program.target, program.runnable) == ("cpu", "ok")
-    assert program.steps >= 2
+    programs = OpenBundle(path).programs()
+    assert {(program.target, program.runnable) for program in programs} == {("cpu", "ok")}
+    assert [program.cores for program in programs] == [program.cores for program in edgert.read(path).programs]
+    assert all(program.steps >= 2 for program in programs)
 
 
 @pytest.mark.parametrize("integrity", ["full", "metadata"])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +23,13 @@ from packer.importers import import_onnx
 from tests.fuzz.blocked import blocked_bundles
 from tests.packer.importers.sweep import cases
 from tests.packer.passes.random_models import random_model
+from tests.runtime_c.bundles import cores_bundle
 
 __all__ = ["networks", "write_seeds"]
 
 OPSET = 20
 MOST_BYTES = 100_000  # of a bundle
+SEARCHES = (("exact", 1), ("rows", 2))  # strategies of the planner, and how many cores: with views and without
 IMPLEMENTATIONS = ("im2col-caffe", "im2col-nhwc")  # of convolutions
 
 
@@ -216,8 +219,8 @@ def node_tests() -> Iterator[ModelProto]:
 def signature(bundle: Bundle) -> str:
     """Equal for bundles whose steps differ in names and constants only."""
     program = bundle.programs[0]
-    types = [(t.dtype.str, t.layout, t.shape, t.place) for t in program.tensors]
-    steps = [(s.kernel, s.inputs, s.outputs, s.attributes) for s in program.steps]
+    types = [(t.dtype.str, t.layout, t.shape, t.place, t.root, t.begin) for t in program.tensors]
+    steps = [(s.kernel, s.inputs, s.outputs, s.attributes, s.core, s.phase) for s in program.steps]
     return hashlib.sha256(repr((types, steps)).encode()).hexdigest()[:12]
 
 
@@ -226,12 +229,20 @@ def write_seeds(folder: Path, every: bool = False) -> set[str]:
     folder.mkdir(parents=True, exist_ok=True)
     kernels: set[str] = set()
     path = folder / "new"
-    for number, bundle in enumerate(blocked_bundles()):
-        write_bundle(bundle, folder / f"blocked-{number}.edge")
+    for number, bundle in enumerate((*blocked_bundles(), cores_bundle())):
+        write_bundle(bundle, folder / f"made-{number}.edge")
         kernels.update(step.kernel for step in bundle.programs[0].steps)
-    for network, implementation in (*networks(), *((network, None) for network in (node_tests() if every else ()))):
+    tests = [(network, None) for network in (node_tests() if every else ())]
+    for (network, implementation), (search, cores) in itertools.product((*networks(), *tests), SEARCHES):
         try:
-            pack(network, path, golden=network.graph.name == "random", implementation=implementation)
+            pack(
+                network,
+                path,
+                golden=network.graph.name == "random",
+                implementation=implementation,
+                search=search,
+                cores=(cores,),
+            )
         except ModelError:
             if not every:
                 raise

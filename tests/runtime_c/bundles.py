@@ -116,8 +116,9 @@ class Builder:
         self.steps.append(Step(kernel, (node,), tuple(inputs), tuple(outputs), attributes, core, self.phase))
 
     def program(self, target: str, arch: str, cores: int, speeds: tuple[float, ...] = ()) -> Program:
-        tensors, steps, inputs, outputs = map(tuple, (self.tensors, self.steps, self.inputs, self.outputs))
-        return Program(target, arch, self.end, self.end, tensors, steps, inputs, outputs, cores, speeds)
+        tensors, steps = tuple(self.tensors), tuple(self.steps)
+        bindings = tuple(self.inputs), tuple(self.outputs)
+        return Program(target, arch, self.end, self.end, tensors, steps, *bindings, cores, speeds)
 
 
 def cores_program(target: str, arch: str, cores: int) -> Program:
