@@ -17,7 +17,6 @@ enum { MOST_OPERANDS = 64, MOST_SCRATCH = 1 << 26 };
 typedef struct island {
   uint8_t *original, *copy;
   size_t bytes;
-  bool written;
 } island;
 
 /* A step with operands of its own. */
@@ -62,36 +61,64 @@ static void free_all(const ert_binding *bindings, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) free(bindings[i].tensor->data);
 }
 
-/* Bytes from a tensor's first element to the end of its last, the gaps of a view included. */
-static size_t reach(const ert_tensor *t) {
-  if (t->compact) return t->bytes;
-  int64_t last[ERT_MAX_RANK], run = t->layout == ERT_LAYOUT_PLANAR ? 1 : 16; /* what lies side by side, elements */
+/* How a tensor's elements lie: in runs without gaps, one for each index that is a multiple of `step` in each dimension. */
+typedef struct runs {
+  int64_t step[ERT_MAX_RANK];
+  size_t bytes; /* of a run */
+} runs;
+
+static runs runs_of(const ert_tensor *t) {
+  runs r = {.bytes = ert_dtype_bytes(t->dtype) * (t->layout == ERT_LAYOUT_PLANAR ? 1 : 16)};
   for (uint32_t i = 0; i < t->rank; i++) {
     bool lanes = t->layout != ERT_LAYOUT_PLANAR && i == (t->layout == ERT_LAYOUT_DEPTH16 || t->rank == 1 ? 0 : 1);
     bool inside = t->layout == ERT_LAYOUT_DEPTH16 ? i > 0 : t->layout == ERT_LAYOUT_WEIGHT16 && i > 1;
-    last[i] = inside ? 0 : lanes ? (t->shape[i] - 1) / 16 * 16 : t->shape[i] - 1;
-    if (inside) run *= t->shape[i];
+    r.step[i] = inside ? t->shape[i] : lanes ? 16 : 1;
+    if (inside) r.bytes *= (size_t)t->shape[i];
   }
-  return ert_view_at(t, last) + (size_t)run * ert_dtype_bytes(t->dtype);
+  return r;
 }
 
-static bool overlap(const island *i, const uint8_t *data, size_t bytes) {
-  return i->bytes > 0 && bytes > 0 && data < i->original + i->bytes && i->original < data + bytes;
+/* Bytes from a tensor's first element to the end of its last, the gaps of a view included. */
+static size_t reach(const ert_tensor *t) {
+  if (t->compact) return t->bytes;
+  runs r = runs_of(t);
+  int64_t last[ERT_MAX_RANK];
+  for (uint32_t i = 0; i < t->rank; i++) last[i] = (t->shape[i] - 1) / r.step[i] * r.step[i];
+  return ert_view_at(t, last) + r.bytes;
+}
+
+/* Copies a tensor's elements to where `data` is its first, gaps left alone. */
+static void copy_elements(const ert_tensor *t, uint8_t *data) {
+  const uint8_t *from = t->data;
+  if (t->compact) {
+    if (t->bytes) memcpy(data, from, t->bytes);
+    return;
+  }
+  runs r = runs_of(t);
+  int64_t index[ERT_MAX_RANK] = {0};
+  for (uint32_t i = 0; i < t->rank;) {
+    size_t at = ert_view_at(t, index);
+    memcpy(data + at, from + at, r.bytes);
+    for (i = 0; i < t->rank && (index[i] += r.step[i]) >= t->shape[i]; i++) index[i] = 0;
+  }
+}
+
+static bool overlap(const uint8_t *a, size_t a_bytes, const uint8_t *b, size_t b_bytes) {
+  return a_bytes > 0 && b_bytes > 0 && a < b + b_bytes && b < a + a_bytes;
 }
 
 /* Adds an operand: it joins all islands that it overlaps into one. */
-static void settle(guarded_step *g, const ert_tensor *t, bool written) {
-  island all = {.original = t->data, .bytes = reach(t), .written = written};
+static void settle(guarded_step *g, const ert_tensor *t) {
+  island all = {.original = t->data, .bytes = reach(t)};
   for (uint32_t i = 0; i < g->n_islands;) {
     island *other = &g->islands[i];
-    if (!overlap(other, all.original, all.bytes)) {
+    if (!overlap(other->original, other->bytes, all.original, all.bytes)) {
       i++;
       continue;
     }
     uint8_t *end = all.original + all.bytes, *other_end = other->original + other->bytes;
     if (other->original < all.original) all.original = other->original;
     all.bytes = (size_t)((other_end > end ? other_end : end) - all.original);
-    all.written |= other->written;
     *other = g->islands[--g->n_islands];
     i = 0; /* the larger one may reach others */
   }
@@ -102,8 +129,8 @@ static void settle(guarded_step *g, const ert_tensor *t, bool written) {
 static bool isolate(guarded_step *g, ert_step *step) {
   if (step->n_in + (uint64_t)step->n_out > MOST_OPERANDS) return false;
   for (uint32_t i = 0; i < step->n_in; i++)
-    if (step->in[i]) settle(g, step->in[i], false);
-  for (uint32_t i = 0; i < step->n_out; i++) settle(g, step->out[i], true);
+    if (step->in[i]) settle(g, step->in[i]);
+  for (uint32_t i = 0; i < step->n_out; i++) settle(g, step->out[i]);
   for (uint32_t i = 0; i < g->n_islands; i++) g->islands[i].copy = exactly(g->islands[i].bytes);
   for (uint32_t k = 0; k < step->n_in + step->n_out; k++) {
     const ert_tensor *t = k < step->n_in ? step->in[k] : step->out[k - step->n_in];
@@ -112,7 +139,8 @@ static bool isolate(guarded_step *g, ert_step *step) {
     g->pointers[k] = &g->tensors[k];
     for (uint32_t i = 0; i < g->n_islands; i++) {
       island *at = &g->islands[i];
-      bool inside = t->bytes ? overlap(at, t->data, reach(t)) : at->bytes == 0 && at->original == t->data;
+      bool inside =
+          t->bytes ? overlap(at->original, at->bytes, t->data, reach(t)) : at->bytes == 0 && at->original == t->data;
       if (inside) g->tensors[k].data = at->copy + ((uint8_t *)t->data - at->original);
     }
   }
@@ -149,6 +177,7 @@ static void deal(const ert_step *step, uint32_t workers) {
   }
 }
 
+/* Runs the step on copies, and takes over its outputs: nothing else may have changed. */
 static void run_isolated(guarded_step *g, const ert_step *step, uint32_t workers) {
   for (uint32_t i = 0; i < g->n_islands; i++) {
     const island *at = &g->islands[i];
@@ -157,10 +186,12 @@ static void run_isolated(guarded_step *g, const ert_step *step, uint32_t workers
   deal(step, workers);
   for (uint32_t i = 0; i < g->n_islands; i++) {
     const island *at = &g->islands[i];
-    if (at->bytes == 0) continue;
-    if (at->written) {
-      memcpy(at->original, at->copy, at->bytes);
-    } else if (memcmp(at->original, at->copy, at->bytes) != 0) {
+    for (uint32_t k = 0; k < step->n_out; k++) {
+      const ert_tensor *t = step->out[k];
+      if (overlap(at->copy, at->bytes, t->data, t->bytes))
+        copy_elements(t, at->original + ((uint8_t *)t->data - at->copy));
+    }
+    if (at->bytes && memcmp(at->original, at->copy, at->bytes) != 0) {
       fprintf(stderr, "step %u, %s, writes what it may only read\n", step->index, step->kernel->name);
       abort();
     }

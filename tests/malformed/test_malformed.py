@@ -141,7 +141,7 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
     found: dict[str, dict[str, Any]] = {}
     path = tmp_path_factory.mktemp("kernels") / "model.edge"
     for network, implementation in networks():
-        pack(network, path, golden=False, implementation=implementation)
+        pack(network, path, golden=False, implementation=implementation, cores=(1,))
         bundle = describe(path.read_bytes())
         steps = bundle["programs"][0]["steps"]
         if steps:
