@@ -1,0 +1,85 @@
+"""What measured times hold for: the processor, its caches, and the kernels."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgert import _native
+from edgert.devices import this_machine
+
+__all__ = ["Device", "fastest_cpus", "this_device"]
+
+_CPUS = Path("/sys/devices/system/cpu")
+_MODEL = ("cpu family", "model", "stepping", "CPU implementer", "CPU part", "CPU variant", "CPU revision")
+_USUAL = ((1, 32 << 10), (2, 1 << 20), (3, 32 << 20))  # caches where the system does not tell
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device as far as times go: they hold wherever `fingerprint` and `core` are the same.
+
+    `core` is how its fastest cores compute, the instruction set that sessions use by default. `caches`: level and bytes
+    of each cache that holds data, of one of those cores.
+    """
+
+    fingerprint: str
+    arch: str
+    core: str
+    caches: tuple[tuple[int, int], ...]
+
+
+@functools.cache
+def this_device() -> Device:
+    """The device that this process runs on, with the library it has loaded."""
+    machine = this_machine()
+    caches = _caches() or _USUAL
+    sizes = ", ".join(f"L{level} {size >> 10}K" for level, size in caches)
+    kernels = hashlib.sha256(Path(_native.library()._name).read_bytes()).hexdigest()[:12]
+    text = f"{os.cpu_count()} x {machine.cpu} ({machine.arch} {_models()}), {sizes}, kernels {kernels}"
+    return Device(text, machine.arch, machine.isas[0], caches)
+
+
+def fastest_cpus() -> set[int]:
+    """The CPUs of most capacity among those this process may use: all of them, where the cores are alike."""
+    capacities = {cpu: _capacity(cpu) for cpu in os.sched_getaffinity(0)}
+    most = max(capacities.values())
+    return {cpu for cpu, capacity in capacities.items() if capacity == most}
+
+
+def _capacity(cpu: int) -> int:
+    text = _read(_CPUS / f"cpu{cpu}" / "cpu_capacity")
+    return int(text) if text.isdecimal() else 0
+
+
+def _caches() -> tuple[tuple[int, int], ...]:
+    found = {}
+    for folder in (_CPUS / f"cpu{min(fastest_cpus())}" / "cache").glob("index*"):
+        level, kind, size = (_read(folder / name) for name in ("level", "type", "size"))
+        if kind in ("Data", "Unified") and level.isdecimal() and size.removesuffix("K").isdecimal():
+            found[int(level)] = int(size.removesuffix("K")) << 10
+    return tuple(sorted(found.items()))
+
+
+def _models() -> str:
+    """The different kinds of processors, by the numbers their makers gave them."""
+    found: dict[str, str] = {}
+    kinds: list[str] = []
+    for line in [*_read(Path("/proc/cpuinfo")).splitlines(), ""]:
+        name, _, value = (part.strip() for part in line.partition(":"))
+        if name in _MODEL:
+            found[name] = value
+        elif not line.strip():
+            kinds.append(".".join(found[name] for name in _MODEL if name in found))
+    return "+".join(dict.fromkeys(kind for kind in kinds if kind)) or "unknown"
+
+
+def _read(path: Path) -> str:
+    """The text of a file of the system; "" if it has none."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""

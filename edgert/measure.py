@@ -1,0 +1,115 @@
+"""Time one step of a program, its weights as far away as in the network it is from."""
+
+from __future__ import annotations
+
+import functools
+import os
+import resource
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgert.bench import bind_all
+from edgert.dtypes import Array
+from edgert.fingerprint import fastest_cpus, this_device
+from edgert.session import StepTime, load
+
+__all__ = ["LEVELS", "StepMeasurement", "measure_step"]
+
+LEVELS = ("l2", "l3", "memory")  # where weights can come from
+_LEAST, _MOST = 5, 100  # runs
+_SHORTEST = 3  # runs that count where all are disturbed
+_PRECISION = 0.01  # of the median, that is enough
+_PATIENCE, _MOST_PATIENCE = 0.3, 1.0  # seconds, after which less will do
+_LINE = 64  # bytes
+
+_alone = threading.Lock()  # measurements of one process do not disturb each other
+
+
+@dataclass(frozen=True, slots=True)
+class StepMeasurement:
+    """The median time of a step, and the interquartile range of its runs as a part of that."""
+
+    seconds: float
+    spread: float
+    runs: int
+
+
+def measure_step(path: str | os.PathLike[str], step: int, weights: str) -> StepMeasurement:
+    """Times step number `step` of the bundle's program on one thread, on random inputs.
+
+    `weights` is one of LEVELS: before each run as much memory is read as pushes everything out of the caches before
+    that level. On machines of unequal cores it runs on a fastest one. Runs that another process interrupted do not
+    count; where there are hardly any others, the shortest do.
+    """
+    with _alone, _on_the_fastest_core(), load(path, threads=1, integrity="metadata") as session:
+        bind_all(session)
+        events: list[StepTime] = []
+        seconds: list[float] = []
+        calm: list[float] = []
+        pushing = _memory(weights)
+        session.run()  # maps the pages
+        session.profile(events.append)
+        began = time.perf_counter()
+        while not _enough(seconds, calm, time.perf_counter() - began):
+            pushing.sum()
+            before = _interruptions()
+            session.run()
+            event = next(event for event in events if event.step == step)
+            seconds.append((event.end_ns - event.begin_ns) * 1e-9)
+            calm += seconds[-1:] if _interruptions() == before else []
+            events.clear()
+        counted = calm if len(calm) >= _LEAST else sorted(seconds)[:_SHORTEST]
+        return StepMeasurement(float(np.median(counted)), _spread(counted), len(counted))
+
+
+def _enough(seconds: list[float], calm: list[float], spent: float) -> bool:
+    """Whether the median is known well: its standard error by the interquartile range, as of normal noise; or whether
+    the shortest runs agree, after some patience for better ones."""
+    if len(calm) >= _LEAST:
+        error = 0.93 * _spread(calm) / len(calm) ** 0.5
+        return error < _PRECISION or len(calm) >= _MOST or spent > _PATIENCE
+    if len(seconds) < _LEAST or spent < _PATIENCE:
+        return False
+    return spent > _MOST_PATIENCE or _spread(sorted(seconds)[:_SHORTEST]) < _PRECISION
+
+
+def _interruptions() -> int:
+    """How often this thread had to give way to another one."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
+
+
+def _spread(seconds: list[float]) -> float:
+    low, middle, high = np.percentile(seconds, (25, 50, 75)).tolist()
+    return float((high - low) / middle) if middle > 0 else 0.0
+
+
+def _memory(weights: str) -> Array:
+    """One number of each cache line of twice the caches that are to be emptied."""
+    caches = dict(this_device().caches)
+    outermost = max(caches.values())
+    size = {"l2": 0, "l3": 2 * caches.get(2, outermost), "memory": 2 * outermost}[weights]
+    return _lines(size)
+
+
+@functools.lru_cache(maxsize=1)
+def _lines(size: int) -> Array:
+    return np.ones(size // 8, np.int64)[:: _LINE // 8]
+
+
+@contextmanager
+def _on_the_fastest_core() -> Iterator[None]:
+    before = os.sched_getaffinity(0)
+    fastest = fastest_cpus()
+    if fastest == before:
+        yield
+        return
+    os.sched_setaffinity(0, fastest)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

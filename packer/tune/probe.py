@@ -1,0 +1,94 @@
+"""A program that lets one piece of work be timed: its step over whole tensors, as a network would run it.
+
+The step is in the program twice, first as a rehearsal with other weights: then its activations, its outputs and its
+scratch are in the caches as in the middle of a network, while its own weights are wherever whoever measures left them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from edgert import __version__
+from packer.bundle.model import Bundle, Place, Program, Step, Tensor
+from packer.ir import DType, Graph, Node, TensorType, Value, whole
+from packer.planner.choices import Choice
+from packer.planner.schedule import schedule
+from packer.planner.split import NONE, Piece, Split
+from targets.base import Form, Target, Work
+
+__all__ = ["Probe", "probe"]
+
+_STEP = "probe"
+_MOST_COPIED = 64 << 20  # bytes: larger weights have left the caches before they are needed again
+_RANDOM = 1 << 16  # different values a constant has
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Probe:
+    """A bundle of one program, and the number of the step in it that is to be timed."""
+
+    bundle: Bundle
+    step: int
+
+
+def probe(work: Work, form: Form, target: Target) -> Probe:
+    """The probe of `work` in `form`; the same every time. Raises TargetError for work the target cannot do."""
+    graph = _graph(work)
+    everything = Split(NONE, (Piece(0, whole(work.outputs[0])),))
+    program = schedule(graph, target, [Choice(form, everything, (None,), (0.0,))])
+    program, step = _rehearsed(program)
+    return Probe(Bundle(f"edgert {__version__}", _STEP, (program,), ()), step)
+
+
+def _graph(work: Work) -> Graph:
+    """A graph of one node; constants are random numbers, small enough that results stay finite."""
+    random = np.random.default_rng(0)
+    values = {}
+    names: list[str | None] = []
+    for i, (type, constant) in enumerate(zip(work.inputs, work.constant, strict=True)):
+        names.append(None if type is None else f"input{i}")
+        if type is not None:
+            value = Value(f"input{i}", type)
+            if constant:
+                value = Value.constant(f"input{i}", _numbers(type, random))
+            values[value.name] = value
+    outputs = tuple(f"output{i}" for i in range(len(work.outputs)))
+    values.update((name, Value(name, type)) for name, type in zip(outputs, work.outputs, strict=True))
+    inputs = tuple(name for name, constant in zip(names, work.constant, strict=True) if name and not constant)
+    return Graph(_STEP, inputs, outputs, (Node(work.op, tuple(names), outputs, (_STEP,)),), values)
+
+
+def _numbers(type: TensorType, random: np.random.Generator) -> np.ndarray:
+    """Standard normal floats, integers 0 or 1, repeated where there are many."""
+    count = min(type.elements, _RANDOM)
+    if type.dtype is DType.F32:
+        return np.resize(random.standard_normal(count, np.float32), type.shape)
+    return np.resize(random.integers(0, 2, count), type.shape).astype(type.dtype.numpy)
+
+
+def _rehearsed(program: Program) -> tuple[Program, int]:
+    """The program with its step run once before, with copies of the constants; and the step's number."""
+    number = next(i for i, step in enumerate(program.steps) if _STEP in step.nodes)
+    step = program.steps[number]
+    tensors = list(program.tensors)
+    inputs = []
+    for operand in step.inputs:
+        if operand >= 0 and tensors[operand].place is Place.SEGMENT:
+            other = _other(tensors[operand])
+            if other is not None:
+                tensors.append(other)
+                operand = len(tensors) - 1
+        inputs.append(operand)
+    before: Step = replace(step, nodes=(), inputs=tuple(inputs))
+    steps = (*program.steps[:number], before, *program.steps[number:])
+    return replace(program, tensors=tuple(tensors), steps=steps), number + 1
+
+
+def _other(tensor: Tensor) -> Tensor | None:
+    """A constant of other contents, which a bundle therefore keeps apart; none for a large one and for integers."""
+    data = tensor.data
+    if data is None or data.dtype != np.float32 or data.nbytes > _MOST_COPIED:
+        return None
+    return replace(tensor, data=-data)
