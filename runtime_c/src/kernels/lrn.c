@@ -3,94 +3,124 @@
 
 #include "kernels/simd/simd.h"
 #include "kernels/tensor.h"
+#include "kernels/walk.h"
 
 enum { TILE = 256, PIXELS = 16, LANES = 16 }; /* pixels of a unit: planar, blocks */
 
 typedef struct lrn_state {
   const ert_simd *simd;
-  float alpha, beta, bias; /* alpha is already over size */
-  int64_t before, after;   /* neighbours, at most all channels */
-  int64_t channels, pixels, blocks;
-  int64_t tiles, units;
+  ert_walk pixels;               /* of x and of y; in blocks: in 16 floats each */
+  float alpha, beta, bias;       /* alpha is already over size */
+  int64_t before, after;         /* neighbours, at most all channels */
+  int64_t channels, first, made; /* of x; those from `first` on have an output */
+  int64_t x_step, y_step;        /* between channels, or blocks of them */
+  int64_t blocks;                /* of x; 0: planar */
+  int64_t tile, units;
 } lrn_state;
+
+/* x has the channels of y, and those of `halo` before and after. */
+static edgert_status read_shapes(const ert_prepare *p, lrn_state *s) {
+  static const int64_t none[2] = {0, 0};
+  const ert_tensor *x = p->step->in[0], *y = p->step->out[0];
+  const int64_t *halo = none;
+  int64_t shape[ERT_MAX_RANK];
+  ERT_TRY(ert_expect_dtype(p, x, EDGERT_F32));
+  ERT_TRY(ert_expect_dtype(p, y, EDGERT_F32));
+  if (x->layout != ERT_LAYOUT_BLOCK16) ERT_TRY(ert_expect_layout(p, x, ERT_LAYOUT_PLANAR));
+  ERT_TRY(ert_expect_layout(p, y, (ert_layout)x->layout));
+  if (x->rank < 2) return ert_reject(p, "rank", "2 or more", "%d", x->rank);
+  if (ert_attribute_find(p, "halo")) ERT_TRY(ert_ints(p, "halo", 2, 0, x->shape[1], &halo));
+  if (x->layout == ERT_LAYOUT_BLOCK16 && halo[0] % LANES)
+    return ert_reject(p, "halo of blocks of 16", "a multiple of 16", "%lld", (long long)halo[0]);
+  memcpy(shape, x->shape, sizeof shape);
+  shape[1] -= halo[0] + halo[1];
+  ERT_TRY(ert_expect_shape(p, y, x->rank, shape));
+  s->channels = x->shape[1];
+  s->first = halo[0];
+  s->made = shape[1];
+  return EDGERT_OK;
+}
 
 static edgert_status prepare(ert_prepare *p) {
   ERT_TRY(ert_expect_operands(p, 1, 1, 1, 1));
-  const ert_tensor *x = p->step->in[0];
+  const ert_tensor *x = p->step->in[0], *y = p->step->out[0];
   int64_t size;
   void *state;
   ERT_TRY(ert_state(p, sizeof(lrn_state), &state));
   lrn_state *s = state;
-  ERT_TRY(ert_expect_dtype(p, x, EDGERT_F32));
-  ERT_TRY(ert_expect_same_type(p, x, p->step->out[0]));
-  if (x->layout != ERT_LAYOUT_BLOCK16) ERT_TRY(ert_expect_layout(p, x, ERT_LAYOUT_PLANAR));
-  if (x->rank < 2) return ert_reject(p, "rank", "2 or more", "%d", x->rank);
+  ERT_TRY(read_shapes(p, s));
   ERT_TRY(ert_int(p, "size", 1, INT64_MAX, &size));
   ERT_TRY(ert_float_or(p, "alpha", 1e-4f, &s->alpha));
   ERT_TRY(ert_float_or(p, "beta", 0.75f, &s->beta));
   ERT_TRY(ert_float_or(p, "bias", 1.0f, &s->bias));
   s->simd = p->simd;
   s->alpha /= (float)size;
-  if (x->elements == 0) return p->step->tasks = 0, EDGERT_OK;
+  if (y->elements == 0) return p->step->tasks = 0, EDGERT_OK;
 
-  s->channels = x->shape[1];
-  s->pixels = ert_extent(x, 2, x->rank);
   s->before = ert_min64((size - 1) / 2, s->channels);
   s->after = ert_min64(size - 1 - (size - 1) / 2, s->channels);
   const bool blocks = x->layout == ERT_LAYOUT_BLOCK16;
-  const int64_t tile = blocks ? PIXELS : TILE;
+  s->x_step = ert_stride(x, 1);
+  s->y_step = ert_stride(y, 1);
+  s->pixels.operands = 2;
+  for (int i = 0; i < x->rank; i++)
+    if (i != 1)
+      ert_walk_push(
+          &s->pixels, x->shape[i],
+          (const int64_t[]){ert_stride(x, i) / (blocks ? LANES : 1), ert_stride(y, i) / (blocks ? LANES : 1)});
+  ert_walk_merge(&s->pixels, 2);
+  s->tile = blocks ? PIXELS : TILE;
   if (blocks) {
     s->blocks = (s->channels + LANES - 1) / LANES;
     int64_t floats = 3 * s->blocks * LANES + s->before + s->after + ERT_SLIDE_SLACK;
     p->step->scratch_bytes = (size_t)floats * sizeof(float);
   }
-  s->tiles = (s->pixels + tile - 1) / tile;
-  s->units = x->shape[0] * s->tiles;
-  p->step->tasks = ert_cut(s->units, ert_min64(s->pixels, tile) * s->channels * 4, p->workers);
+  s->units = ert_walk_tiles(&s->pixels, s->tile);
+  const int64_t row = s->pixels.shape[s->pixels.rank - 1];
+  p->step->tasks = ert_cut(s->units, ert_min64(row, s->tile) * s->channels * 4, p->workers);
   return EDGERT_OK;
 }
 
 static void planar_tile(const lrn_state *s, const float *x, float *y, int64_t width) {
   float sums[TILE];
-  for (int64_t c = 0; c < s->channels; c++) {
+  for (int64_t k = 0; k < s->made; k++) {
+    const int64_t c = s->first + k;
     const int64_t from = ert_max64(c - s->before, 0), to = ert_min64(c + s->after + 1, s->channels);
     memset(sums, 0, sizeof sums);
-    s->simd->fold_columns(ERT_FOLD_SQUARE, x + from * s->pixels, (ptrdiff_t)s->pixels, (size_t)(to - from), sums,
+    s->simd->fold_columns(ERT_FOLD_SQUARE, x + from * s->x_step, (ptrdiff_t)s->x_step, (size_t)(to - from), sums,
                           (size_t)width);
-    s->simd->lrn(s->alpha, s->beta, s->bias, sums, x + c * s->pixels, y + c * s->pixels, (size_t)width);
+    s->simd->lrn(s->alpha, s->beta, s->bias, sums, x + c * s->x_step, y + k * s->y_step, (size_t)width);
   }
 }
 
 /* One pixel: its channels side by side, their squares between zeros as far as the neighbourhood reaches. */
 static void blocks_pixel(const lrn_state *s, const float *x, float *y, float *scratch) {
-  const int64_t lanes = s->blocks * LANES, block = s->pixels * LANES;
+  const int64_t lanes = s->blocks * LANES;
   float *values = scratch, *sums = scratch + lanes, *squares = scratch + 2 * lanes;
-  for (int64_t b = 0; b < s->blocks; b++) memcpy(values + b * LANES, x + b * block, LANES * sizeof(float));
+  for (int64_t b = 0; b < s->blocks; b++) memcpy(values + b * LANES, x + b * s->x_step, LANES * sizeof(float));
   for (int64_t c = s->channels; c < lanes; c++) values[c] = 0;
   for (int64_t c = 0; c < lanes; c++) squares[s->before + c] = values[c] * values[c];
   s->simd->pool_slide(true, squares, (size_t)(s->before + s->after + 1), 1, 1, sums, (size_t)lanes);
   s->simd->lrn(s->alpha, s->beta, s->bias, sums, values, values, (size_t)lanes);
-  for (int64_t b = 0; b < s->blocks; b++) memcpy(y + b * block, values + b * LANES, LANES * sizeof(float));
+  const float *made = values + s->first;
+  for (int64_t k = 0; k < s->made; k += LANES, made += LANES, y += s->y_step) memcpy(y, made, LANES * sizeof(float));
 }
 
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   const lrn_state *s = step->state;
-  const float *x = step->in[0]->data;
-  float *y = step->out[0]->data;
   begin = ert_cut_at(s->units, step->tasks, begin);
   end = ert_cut_at(s->units, step->tasks, end);
   if (s->blocks && begin < end) memset(scratch, 0, step->scratch_bytes);
   for (int64_t unit = begin; unit < end; unit++) {
-    const int64_t image = unit / s->tiles, first = unit % s->tiles * (s->blocks ? PIXELS : TILE);
-    if (s->blocks) {
-      const int64_t at = (image * s->blocks * s->pixels + first) * LANES;
-      const int64_t n = ert_min64(s->pixels - first, PIXELS);
-      for (int64_t i = 0; i < n; i++) blocks_pixel(s, x + at + i * LANES, y + at + i * LANES, scratch);
-    } else {
-      const int64_t at = image * s->channels * s->pixels + first;
-      planar_tile(s, x + at, y + at, ert_min64(s->pixels - first, TILE));
-    }
+    ert_cursor c;
+    const int64_t n = ert_walk_tile(&s->pixels, s->tile, unit, &c), unit_floats = s->blocks ? LANES : 1;
+    const float *x = (const float *)step->in[0]->data + c.offset[0] * unit_floats;
+    float *y = (float *)step->out[0]->data + c.offset[1] * unit_floats;
+    if (s->blocks)
+      for (int64_t i = 0; i < n; i++) blocks_pixel(s, x + i * LANES, y + i * LANES, scratch);
+    else
+      planar_tile(s, x, y, n);
   }
 }
 
-const ert_kernel ert_kernel_lrn = {.name = "lrn", .prepare = prepare, .run = run};
+const ert_kernel ert_kernel_lrn = {.name = "lrn", .prepare = prepare, .run = run, .views = true};

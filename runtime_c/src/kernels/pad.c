@@ -10,14 +10,15 @@ static const char *const pad_modes[] = {"constant", "reflect", "edge", "wrap", N
 typedef struct pad_axis {
   int64_t size; /* of the output */
   int64_t begin, n;
-  int64_t source_stride; /* elements */
+  int64_t from, to; /* strides of the input and of the output, elements */
 } pad_axis;
 
 typedef struct pad_state {
   pad_axis axes[ERT_MAX_RANK];
   int rank;
   int mode;
-  size_t size; /* bytes of an element */
+  size_t size;   /* bytes of an element */
+  int64_t inner; /* contiguous elements of an entry of the last axis, whose entries have no gaps */
   int64_t rows;
 } pad_state;
 
@@ -68,16 +69,20 @@ static edgert_status prepare(ert_prepare *p) {
     ERT_TRY(plan_axis(p, x->shape[i], pads[i], pads[x->rank + i], y->shape[i], mode, &state->axes[i]));
   if (y->elements == 0) return EDGERT_OK;
 
-  /* Trailing dimensions without pads become part of the one before them. */
-  int rank = x->rank;
-  int64_t inner = 1;
-  while (rank > 0 && pads[rank - 1] == 0 && pads[x->rank + rank - 1] == 0) inner *= x->shape[--rank];
-  if (rank == 0) state->axes[rank++] = (pad_axis){.size = 1, .n = 1};
-  int64_t stride = inner;
-  for (int i = rank - 1; i >= 0; --i) {
-    state->axes[i].source_stride = stride;
-    stride = (int64_t)((uint64_t)stride * (uint64_t)x->shape[i]);
+  for (int i = 0; i < x->rank; ++i) {
+    state->axes[i].from = ert_stride(x, i);
+    state->axes[i].to = ert_stride(y, i);
   }
+  /* Trailing dimensions without pads become part of the one before them, unless that has gaps. */
+  int rank = x->rank;
+  state->inner = 1;
+  while (rank > 0 && pads[rank - 1] == 0 && pads[x->rank + rank - 1] == 0) {
+    const int64_t inner = state->inner * x->shape[rank - 1];
+    if (rank > 1 && (state->axes[rank - 2].from != inner || state->axes[rank - 2].to != inner)) break;
+    state->inner = inner;
+    --rank;
+  }
+  if (rank == 0) state->axes[rank++] = (pad_axis){.size = 1, .n = 1};
   state->rank = rank;
   state->rows = ert_extent(y, 0, rank - 1);
   p->step->tasks = ert_cut(state->rows, y->elements / state->rows, p->workers);
@@ -87,10 +92,9 @@ static edgert_status prepare(ert_prepare *p) {
 /* Entries [from, to) of a row that do not lie in its middle. */
 static void make_border(const pad_state *state, const pad_axis *a, char *y, const char *x, const void *value,
                         int64_t from, int64_t to) {
-  int64_t inner = a->source_stride;
-  size_t bytes = (size_t)inner * state->size;
+  size_t bytes = (size_t)state->inner * state->size;
   if (state->mode == PAD_CONSTANT) {
-    ert_fill(y + (size_t)from * bytes, value, state->size, (to - from) * inner);
+    ert_fill(y + (size_t)from * bytes, value, state->size, (to - from) * state->inner);
     return;
   }
   for (int64_t i = from; i < to; ++i)
@@ -100,20 +104,22 @@ static void make_border(const pad_state *state, const pad_axis *a, char *y, cons
 static void make_row(const pad_state *state, char *y, const char *x, const void *value, int64_t row) {
   int last = state->rank - 1;
   const pad_axis *a = &state->axes[last];
-  int64_t offset = 0, rest = row;
+  int64_t from = 0, to = 0, rest = row;
   bool outside = false;
   for (int i = last - 1; i >= 0; --i) {
-    int64_t index = source_index(&state->axes[i], state->mode, rest % state->axes[i].size);
+    const int64_t place = rest % state->axes[i].size, index = source_index(&state->axes[i], state->mode, place);
     rest /= state->axes[i].size;
     outside |= index < 0;
-    offset += index * state->axes[i].source_stride;
+    from += index * state->axes[i].from;
+    to += place * state->axes[i].to;
   }
+  y += to * (int64_t)state->size;
   if (outside) {
-    ert_fill(y, value, state->size, a->size * a->source_stride);
+    ert_fill(y, value, state->size, a->size * state->inner);
     return;
   }
-  x += offset * (int64_t)state->size;
-  size_t bytes = (size_t)a->source_stride * state->size;
+  x += from * (int64_t)state->size;
+  size_t bytes = (size_t)state->inner * state->size;
   int64_t begin = ert_clamp64(a->begin, 0, a->size), end = ert_clamp64(a->begin + a->n, begin, a->size);
   make_border(state, a, y, x, value, 0, begin);
   if (begin < end)
@@ -126,12 +132,9 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   static const uint64_t zero = 0;
   const pad_state *state = step->state;
   const ert_tensor *value = step->n_in > 1 ? step->in[1] : NULL;
-  const pad_axis *a = &state->axes[state->rank - 1];
-  size_t row_bytes = (size_t)(a->size * a->source_stride) * state->size;
   int64_t stop = ert_cut_at(state->rows, step->tasks, end);
   for (int64_t row = ert_cut_at(state->rows, step->tasks, begin); row < stop; ++row)
-    make_row(state, (char *)step->out[0]->data + (size_t)row * row_bytes, step->in[0]->data,
-             value ? value->data : &zero, row);
+    make_row(state, step->out[0]->data, step->in[0]->data, value ? value->data : &zero, row);
 }
 
-const ert_kernel ert_kernel_pad = {.name = "pad", .prepare = prepare, .run = run};
+const ert_kernel ert_kernel_pad = {.name = "pad", .prepare = prepare, .run = run, .views = true};

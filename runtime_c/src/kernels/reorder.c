@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "kernels/tensor.h"
+#include "kernels/walk.h"
 
 /* Baseline vectors of four floats exist on every machine: a 4x4 transpose is eight shuffles. */
 typedef float quad __attribute__((vector_size(16)));
@@ -15,9 +16,10 @@ typedef int32_t quad_index __attribute__((vector_size(16)));
 enum { LANES = 16, UNIT = 64 /* pixels of a block in a unit of work; a multiple of 4 */ };
 
 typedef struct reorder_state {
-  int64_t channels, blocks, pixels;
-  int64_t pieces; /* units of a block */
-  int64_t units;
+  ert_walk walk;  /* over the pixels of blocks: floats of the planar tensor, pixels of 16 floats of the blocked one */
+  int64_t lane;   /* between the channels of the planar tensor */
+  int64_t pixels; /* of a block */
+  int64_t channels, blocks, units;
   bool to_blocks;
 } reorder_state;
 
@@ -36,11 +38,18 @@ static edgert_status prepare(ert_prepare *p) {
   if (!s->to_blocks) ERT_TRY(ert_expect_layout(p, y, ERT_LAYOUT_PLANAR));
   if (x->elements == 0) return p->step->tasks = 0, EDGERT_OK;
 
-  s->channels = x->shape[x->rank == 1 ? 0 : 1];
-  s->blocks = (s->channels + LANES - 1) / LANES;
+  const int axis = x->rank == 1 ? 0 : 1;
+  const ert_stored blocked = ert_stored_of(s->to_blocks ? y : x), planar = ert_stored_of(s->to_blocks ? x : y);
+  s->walk.operands = 2;
+  for (int i = 0; i < planar.rank; i++)
+    ert_walk_push(&s->walk, blocked.shape[i],
+                  (const int64_t[]){planar.stride[i] * (i == axis ? LANES : 1), blocked.stride[i] / LANES});
+  ert_walk_merge(&s->walk, 2);
+  s->lane = planar.stride[axis];
+  s->channels = x->shape[axis];
+  s->blocks = blocked.shape[axis];
   s->pixels = ert_extent(x, 2, x->rank);
-  s->pieces = (s->pixels + UNIT - 1) / UNIT;
-  s->units = (x->rank == 1 ? 1 : x->shape[0]) * s->blocks * s->pieces;
+  s->units = ert_walk_tiles(&s->walk, UNIT);
   p->step->tasks = ert_cut(s->units, ert_min64(s->pixels, UNIT) * LANES, p->workers);
   return EDGERT_OK;
 }
@@ -61,33 +70,33 @@ static inline void transpose4(const float *from, int64_t from_row, float *to, in
   for (int i = 0; i < 4; i++) memcpy(to + i * to_row, &rows[i], sizeof rows[i]);
 }
 
-/* `lanes` planes of `pixels` floats to n pixels of 16 lanes, from a pixel on; lanes past those become 0. */
-static void to_block(const float *planes, int64_t pixels, int64_t lanes, float *block, int64_t n) {
+/* n floats of each of `lanes` planes, which lie `plane` floats apart, to n pixels of 16 lanes, from a pixel on; lanes past those become 0. */
+static void to_block(const float *planes, int64_t plane, int64_t lanes, float *block, int64_t n) {
   int64_t lane = 0;
   for (; lane + 4 <= lanes; lane += 4) {
-    const float *from = planes + lane * pixels;
+    const float *from = planes + lane * plane;
     float *to = block + lane;
     int64_t i = 0;
-    for (; i + 4 <= n; i += 4) transpose4(from + i, pixels, to + i * LANES, LANES);
+    for (; i + 4 <= n; i += 4) transpose4(from + i, plane, to + i * LANES, LANES);
     for (; i < n; i++)
-      for (int64_t j = 0; j < 4; j++) to[i * LANES + j] = from[j * pixels + i];
+      for (int64_t j = 0; j < 4; j++) to[i * LANES + j] = from[j * plane + i];
   }
   for (; lane < LANES; lane++)
-    for (int64_t i = 0; i < n; i++) block[i * LANES + lane] = lane < lanes ? planes[lane * pixels + i] : 0.0f;
+    for (int64_t i = 0; i < n; i++) block[i * LANES + lane] = lane < lanes ? planes[lane * plane + i] : 0.0f;
 }
 
-static void to_planes(const float *block, int64_t n, float *planes, int64_t pixels, int64_t lanes) {
+static void to_planes(const float *block, int64_t n, float *planes, int64_t plane, int64_t lanes) {
   int64_t lane = 0;
   for (; lane + 4 <= lanes; lane += 4) {
     const float *from = block + lane;
-    float *to = planes + lane * pixels;
+    float *to = planes + lane * plane;
     int64_t i = 0;
-    for (; i + 4 <= n; i += 4) transpose4(from + i * LANES, LANES, to + i, pixels);
+    for (; i + 4 <= n; i += 4) transpose4(from + i * LANES, LANES, to + i, plane);
     for (; i < n; i++)
-      for (int64_t j = 0; j < 4; j++) to[j * pixels + i] = from[i * LANES + j];
+      for (int64_t j = 0; j < 4; j++) to[j * plane + i] = from[i * LANES + j];
   }
   for (; lane < lanes; lane++)
-    for (int64_t i = 0; i < n; i++) planes[lane * pixels + i] = block[i * LANES + lane];
+    for (int64_t i = 0; i < n; i++) planes[lane * plane + i] = block[i * LANES + lane];
 }
 
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
@@ -95,19 +104,18 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   const reorder_state *s = step->state;
   const float *x = step->in[0]->data;
   float *y = step->out[0]->data;
-  begin = ert_cut_at(s->units, step->tasks, begin);
+  const int64_t row = s->walk.shape[s->walk.rank - 1], tiles = (row + UNIT - 1) / UNIT;
   end = ert_cut_at(s->units, step->tasks, end);
-  for (int64_t unit = begin; unit < end; unit++) {
-    const int64_t block = unit / s->pieces, first = unit % s->pieces * UNIT;
-    const int64_t n = ert_min64(s->pixels - first, UNIT);
-    const int64_t lane = block % s->blocks * LANES, lanes = ert_min64(s->channels - lane, LANES);
-    const int64_t plane = (block / s->blocks * s->channels + lane) * s->pixels + first;
-    const int64_t at = (block * s->pixels + first) * LANES;
+  for (int64_t unit = ert_cut_at(s->units, step->tasks, begin); unit < end; unit++) {
+    ert_cursor c;
+    const int64_t n = ert_walk_tile(&s->walk, UNIT, unit, &c), block = unit / tiles * row / s->pixels % s->blocks;
+    const int64_t lanes = ert_min64(s->channels - block * LANES, LANES);
+    const int64_t planar = c.offset[0], blocked = c.offset[1] * LANES;
     if (s->to_blocks)
-      to_block(x + plane, s->pixels, lanes, y + at, n);
+      to_block(x + planar, s->lane, lanes, y + blocked, n);
     else
-      to_planes(x + at, n, y + plane, s->pixels, lanes);
+      to_planes(x + blocked, n, y + planar, s->lane, lanes);
   }
 }
 
-const ert_kernel ert_kernel_reorder = {.name = "reorder", .prepare = prepare, .run = run};
+const ert_kernel ert_kernel_reorder = {.name = "reorder", .prepare = prepare, .run = run, .views = true};

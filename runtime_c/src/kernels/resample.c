@@ -3,16 +3,27 @@
 
 #include "kernels/rows.h"
 
-/* Coordinates of row `row` along the axes before the last; true if one of them lies outside the input. */
-static bool locate(const ert_resample *r, int64_t row, int64_t *coordinates) {
+/* Where a row of the output lies. True if it is outside the input. */
+static bool locate(const ert_resample *r, int64_t row, int64_t *coordinates, int64_t *to) {
   bool outside = false;
+  *to = 0;
   for (int i = r->rank - 2; i >= 0; --i) {
     const ert_resize_axis *a = &r->axes[i];
     coordinates[i] = row % a->out;
     row /= a->out;
+    *to += coordinates[i] * r->to[i];
     outside |= a->outside && a->outside[coordinates[i]];
   }
   return outside;
+}
+
+/* The entries of a row that lie outside, or all of them. */
+static void fill_outside(const ert_resample *r, char *y, bool all) {
+  const ert_resize_axis *a = &r->axes[r->rank - 1];
+  const size_t step = (size_t)r->to[r->rank - 1] * r->size;
+  for (int64_t i = 0; i < a->out; ++i) {
+    if (all || a->outside[i]) ert_fill(y + (size_t)i * step, &r->filler, r->size, r->inner);
+  }
 }
 
 /* ---- nearest ---- */
@@ -20,14 +31,16 @@ static bool locate(const ert_resample *r, int64_t row, int64_t *coordinates) {
 static void pick(const ert_resample *r, char *y, const char *x) {
   const ert_resize_axis *a = &r->axes[r->rank - 1];
   const size_t bytes = (size_t)r->inner * r->size;
+  const int64_t from = r->from[r->rank - 1] * (int64_t)r->size, to = r->to[r->rank - 1] * (int64_t)r->size;
+  const bool single = r->inner == 1 && from == (int64_t)bytes && to == from;
   if (a->taps == 0) {
-    memcpy(y, x, (size_t)a->out * bytes);
-  } else if (r->doubled && bytes == 4) {
+    ert_copy_rows(y, to, x, from, a->out, bytes);
+  } else if (single && r->doubled && bytes == 4) {
     ert_bits32 *d = (ert_bits32 *)(void *)y;
     const ert_bits32 *s = (const ert_bits32 *)(const void *)x;
     for (int64_t i = 0; i < a->out / 2; ++i) d[2 * i] = d[2 * i + 1] = s[i];
     if (a->out % 2) d[a->out - 1] = s[a->out / 2];
-  } else if (r->inner == 1) {
+  } else if (single) {
 #define PICK(type)                                              \
   {                                                             \
     type *d = (type *)(void *)y;                                \
@@ -37,33 +50,32 @@ static void pick(const ert_resample *r, char *y, const char *x) {
     ERT_BY_SIZE(r->size, PICK)
 #undef PICK
   } else {
-    for (int64_t i = 0; i < a->out; ++i) ert_copy_run(y + (size_t)i * bytes, x + (size_t)a->index[i] * bytes, bytes);
+    for (int64_t i = 0; i < a->out; ++i) ert_copy_run(y + i * to, x + a->index[i] * from, bytes);
   }
-  if (!a->outside) return;
-  for (int64_t i = 0; i < a->out; ++i) {
-    if (a->outside[i]) ert_fill(y + (size_t)i * bytes, &r->filler, r->size, r->inner);
-  }
+  if (a->outside) fill_outside(r, y, false);
 }
 
 void ert_resample_nearest(const ert_resample *r, void *y, const void *x, int64_t begin, int64_t end) {
-  const size_t row_bytes = (size_t)(r->axes[r->rank - 1].out * r->inner) * r->size;
-  int64_t coordinates[ERT_MAX_RANK], previous = -1;
+  const int last = r->rank - 1;
+  const size_t row_bytes = (size_t)(r->axes[last].out * r->inner) * r->size;
+  int64_t coordinates[ERT_WALK_RANK], previous = -1, to;
+  const char *made = NULL; /* from `previous`, if it is a run that can be copied */
   for (int64_t row = begin; row < end; ++row) {
-    char *out = (char *)y + (size_t)row * row_bytes;
-    if (locate(r, row, coordinates)) {
-      ert_fill(out, &r->filler, r->size, r->axes[r->rank - 1].out * r->inner);
-      previous = -1;
+    const bool outside = locate(r, row, coordinates, &to);
+    char *out = (char *)y + (size_t)to * r->size;
+    if (outside) {
+      fill_outside(r, out, true);
       continue;
     }
     int64_t source = 0;
-    for (int i = 0; i < r->rank - 1; ++i)
-      source += (r->axes[i].taps ? r->axes[i].index[coordinates[i]] : coordinates[i]) * r->strides[i];
-    if (source == previous) {
-      memcpy(out, out - row_bytes, row_bytes); /* the same input row as just before */
-    } else {
+    for (int i = 0; i < last; ++i)
+      source += (r->axes[i].taps ? r->axes[i].index[coordinates[i]] : coordinates[i]) * r->from[i];
+    if (source == previous && made)
+      memcpy(out, made, row_bytes);
+    else
       pick(r, out, (const char *)x + (size_t)source * r->size);
-    }
     previous = source;
+    made = r->to[last] == r->inner ? out : NULL;
   }
 }
 
@@ -71,7 +83,7 @@ void ert_resample_nearest(const ert_resample *r, void *y, const void *x, int64_t
 
 /* One input row and its weight, found by walking the taps of the axes before the last. */
 typedef struct tap_walk {
-  int64_t tap[ERT_MAX_RANK];
+  int64_t tap[ERT_WALK_RANK];
   bool done;
 } tap_walk;
 
@@ -86,9 +98,9 @@ static bool next_row(const ert_resample *r, const int64_t *coordinates, tap_walk
       if (a->taps) {
         int64_t at = coordinates[i] * a->taps + walk->tap[i];
         product *= a->weight[at];
-        offset += a->index[at] * r->strides[i];
+        offset += a->index[at] * r->from[i];
       } else {
-        offset += coordinates[i] * r->strides[i];
+        offset += coordinates[i] * r->from[i];
       }
     }
     int i = r->rank - 2;
@@ -123,64 +135,65 @@ static void add_rows(float *restrict y, const float *restrict a, float wa, const
   }
 }
 
-/* The input rows of one output row, mixed; borrows the input where one row is all there is. */
+/* The input rows of one output row, mixed, without gaps; borrows the input where one row is all there is. */
 static const float *mix_rows(const ert_resample *r, const int64_t *coordinates, const float *base, float *row) {
-  const int64_t n = ert_resample_scratch(r);
+  const int64_t step = r->from[r->rank - 1], all = ert_resample_scratch(r);
+  const int64_t n = step == r->inner ? all : r->inner;
   tap_walk walk = {0};
   const float *a, *b;
   float wa, wb = 0;
   bool first = true;
   while (next_row(r, coordinates, &walk, base, &a, &wa)) {
     if (!next_row(r, coordinates, &walk, base, &b, &wb)) b = NULL;
-    if (first && !b && wa == 1) return a;
-    (first ? set_rows : add_rows)(row, a, wa, b, wb, n);
+    if (first && !b && wa == 1 && n == all) return a;
+    for (int64_t done = 0; done < all; done += n, a += step, b = b ? b + step : NULL)
+      (first ? set_rows : add_rows)(row + done, a, wa, b, wb, n);
     first = false;
   }
-  if (first) memset(row, 0, (size_t)n * sizeof *row);
+  if (first) memset(row, 0, (size_t)all * sizeof *row);
   return row;
 }
 
-/* Entries of 16 lanes, or of any other number. */
+/* Entries of 16 lanes, or of any other number; taps, of which there is an even number, in pairs as rows are. */
 static inline void mix_entry(float *restrict y, const float *restrict x, int64_t inner, const int32_t *index,
                              const float *weight, int64_t taps) {
   for (int64_t l = 0; l < inner; ++l) y[l] = x[index[0] * inner + l] * weight[0] + x[index[1] * inner + l] * weight[1];
-  for (int64_t t = 2; t < taps; ++t) {
-    for (int64_t l = 0; l < inner; ++l) y[l] += x[index[t] * inner + l] * weight[t];
+  for (int64_t t = 2; t < taps; t += 2) {
+    const float *a = x + index[t] * inner, *b = x + index[t + 1] * inner;
+    for (int64_t l = 0; l < inner; ++l) y[l] += a[l] * weight[t] + b[l] * weight[t + 1];
   }
 }
 
 static void mix_columns(const ert_resample *r, float *restrict y, const float *restrict x) {
   const ert_resize_axis *a = &r->axes[r->rank - 1];
+  const int64_t step = r->to[r->rank - 1];
   const int32_t *index = a->index;
   const float *weight = a->weight;
   if (a->taps == 0) {
-    memcpy(y, x, (size_t)(a->out * r->inner) * sizeof *y);
+    ert_copy_rows(y, step * 4, x, r->inner * 4, a->out, (size_t)r->inner * sizeof *y);
   } else if (r->inner == 1 && a->taps == 2) {
     for (int64_t i = 0; i < a->out; ++i)
-      y[i] = x[index[2 * i]] * weight[2 * i] + x[index[2 * i + 1]] * weight[2 * i + 1];
+      y[i * step] = x[index[2 * i]] * weight[2 * i] + x[index[2 * i + 1]] * weight[2 * i + 1];
   } else if (r->inner == 1 && a->taps == 4) {
     for (int64_t i = 0; i < a->out; ++i, index += 4, weight += 4)
-      y[i] = (x[index[0]] * weight[0] + x[index[1]] * weight[1]) + (x[index[2]] * weight[2] + x[index[3]] * weight[3]);
+      y[i * step] =
+          (x[index[0]] * weight[0] + x[index[1]] * weight[1]) + (x[index[2]] * weight[2] + x[index[3]] * weight[3]);
   } else if (r->inner == 16) {
     for (int64_t i = 0; i < a->out; ++i)
-      mix_entry(y + i * 16, x, 16, index + i * a->taps, weight + i * a->taps, a->taps);
+      mix_entry(y + i * step, x, 16, index + i * a->taps, weight + i * a->taps, a->taps);
   } else {
     for (int64_t i = 0; i < a->out; ++i)
-      mix_entry(y + i * r->inner, x, r->inner, index + i * a->taps, weight + i * a->taps, a->taps);
+      mix_entry(y + i * step, x, r->inner, index + i * a->taps, weight + i * a->taps, a->taps);
   }
-  if (!a->outside) return;
-  for (int64_t i = 0; i < a->out; ++i) {
-    if (a->outside[i]) ert_fill(y + i * r->inner, &r->filler, r->size, r->inner);
-  }
+  if (a->outside) fill_outside(r, (char *)y, false);
 }
 
 void ert_resample_mix(const ert_resample *r, float *y, const float *x, int64_t begin, int64_t end, float *scratch) {
-  const int64_t row_size = r->axes[r->rank - 1].out * r->inner;
-  int64_t coordinates[ERT_MAX_RANK];
+  int64_t coordinates[ERT_WALK_RANK], to;
   for (int64_t row = begin; row < end; ++row) {
-    if (locate(r, row, coordinates))
-      ert_fill(y + row * row_size, &r->filler, r->size, row_size);
+    if (locate(r, row, coordinates, &to))
+      fill_outside(r, (char *)(y + to), true);
     else
-      mix_columns(r, y + row * row_size, mix_rows(r, coordinates, x, scratch));
+      mix_columns(r, y + to, mix_rows(r, coordinates, x, scratch));
   }
 }

@@ -4,13 +4,14 @@
 
 #include <stddef.h>
 
-#include "base/kernel.h"
 #include "kernels/resize_table.h"
+#include "kernels/walk.h"
 
-/* A tensor of `rank` axes whose entries are `inner` elements each. A row is the last axis; the ones before it are `outer`. */
+/* A tensor of `rank` axes whose entries are `inner` contiguous elements each. A row is the last axis, the last that is
+ * resized: those behind it are `inner`, or where they have gaps come before it. */
 typedef struct ert_resample {
-  ert_resize_axis axes[ERT_MAX_RANK];
-  int64_t strides[ERT_MAX_RANK]; /* of the input, elements */
+  ert_resize_axis axes[ERT_WALK_RANK];
+  int64_t from[ERT_WALK_RANK], to[ERT_WALK_RANK]; /* strides of the input and of the output, elements */
   int rank;
   int64_t inner;
   int64_t rows;

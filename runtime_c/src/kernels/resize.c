@@ -85,24 +85,48 @@ static void fill_axes(const ert_resize_rule *rule, ert_resample *plan, int rank,
   }
 }
 
-/* Leaves the axes up to the last that changes; what follows is `inner`. `channels`: the axis counted in blocks, or -1. */
-static void shape_plan(ert_resample *plan, int rank, int channels) {
-  plan->inner = 1;
-  if (channels >= 0) {
-    ert_resize_axis *a = &plan->axes[channels];
-    a->in = a->out = (a->in + 15) / 16;
-    plan->inner = 16;
+/* The axes as they are stored: of blocks of 16 channels the lanes are one more. */
+static int store_axes(ert_resample *plan, const ert_tensor *x, const ert_tensor *y) {
+  const ert_stored from = ert_stored_of(x), to = ert_stored_of(y);
+  for (int i = 0; i < from.rank; ++i) {
+    plan->axes[i].in = from.shape[i];
+    plan->axes[i].out = to.shape[i];
+    plan->from[i] = from.stride[i];
+    plan->to[i] = to.stride[i];
   }
-  while (rank > 1 && plan->axes[rank - 1].taps == 0) plan->inner *= plan->axes[--rank].in;
-  if (rank == 0) plan->axes[rank++] = (ert_resize_axis){.in = 1, .out = 1};
+  int rank = from.rank;
+  if (rank == 0) {
+    plan->axes[0] = (ert_resize_axis){.in = 1, .out = 1};
+    plan->from[0] = plan->to[0] = 1;
+    rank = 1;
+  }
+  return rank;
+}
+
+/* Makes the last axis that is resized the last, and contiguous ones behind it `inner`. */
+static void shape_plan(ert_resample *plan, int rank) {
+  plan->inner = 1;
+  for (; rank > 1 && plan->axes[rank - 1].taps == 0; --rank) {
+    const int64_t size = plan->axes[rank - 1].in;
+    if (size > 1 && (plan->from[rank - 1] != plan->inner || plan->to[rank - 1] != plan->inner)) break;
+    plan->inner *= size;
+  }
+  int row = rank - 1;
+  while (row > 0 && plan->axes[row].taps == 0) --row;
+  if (plan->axes[row].taps == 0) row = rank - 1;
+  const ert_resize_axis axis = plan->axes[row];
+  const int64_t from = plan->from[row], to = plan->to[row];
+  for (int i = row; i < rank - 1; ++i) {
+    plan->axes[i] = plan->axes[i + 1];
+    plan->from[i] = plan->from[i + 1];
+    plan->to[i] = plan->to[i + 1];
+  }
+  plan->axes[rank - 1] = axis;
+  plan->from[rank - 1] = from;
+  plan->to[rank - 1] = to;
   plan->rank = rank;
   plan->rows = 1;
-  int64_t stride = plan->inner;
-  for (int i = rank - 1; i >= 0; --i) {
-    plan->strides[i] = stride;
-    stride *= plan->axes[i].in;
-    if (i < rank - 1) plan->rows *= plan->axes[i].out;
-  }
+  for (int i = 0; i < rank - 1; ++i) plan->rows *= plan->axes[i].out;
 }
 
 /* Whether a nearest axis repeats every input twice. */
@@ -153,7 +177,7 @@ static edgert_status prepare(ert_prepare *p) {
   ERT_TRY(ert_state(p, sizeof(resize_state) + bytes, &memory));
   resize_state *state = memory;
   fill_axes(&rule, &plan, x->rank, (char *)(state + 1));
-  shape_plan(&plan, x->rank, block16 ? 1 : -1);
+  shape_plan(&plan, store_axes(&plan, x, y));
   plan.doubled = is_doubling(&plan.axes[plan.rank - 1]);
   *state = (resize_state){.plan = plan, .nearest = rule.mode == ERT_RESIZE_NEAREST};
   if (!state->nearest) step->scratch_bytes = (size_t)ert_resample_scratch(&plan) * sizeof(float);
@@ -171,4 +195,4 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
     ert_resample_mix(&state->plan, step->out[0]->data, step->in[0]->data, from, to, scratch);
 }
 
-const ert_kernel ert_kernel_resize = {.name = "resize", .prepare = prepare, .run = run};
+const ert_kernel ert_kernel_resize = {.name = "resize", .prepare = prepare, .run = run, .views = true};
