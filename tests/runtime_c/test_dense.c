@@ -70,10 +70,12 @@ static void depthwise_case(void) {
   d.first = (int64_t)below(3), d.rows = 1 + (int64_t)below(6);
   d.x_row = (ptrdiff_t)d.width * 16;
   d.x_plane = (ptrdiff_t)d.height * d.x_row;
-  d.y_row = (ptrdiff_t)d.out_width * 16;
-  const size_t outputs = (size_t)(d.rows * d.out_width) * 16;
+  d.y_row = (ptrdiff_t)d.out_width * 16 + 16 * (ptrdiff_t)below(3); /* what lies between rows must stay as it is */
+  const size_t outputs = (size_t)(d.rows * d.y_row);
   float *x = floats((size_t)(d.planes * d.x_plane)), *w = floats((size_t)(d.planes * d.kernel_h * d.kernel_w) * 16);
   float *bias = floats(16), *residual = floats(outputs), *want = floats(outputs), *got = floats(outputs);
+  float *before = floats(outputs);
+  memcpy(want, before, outputs * sizeof *want);
   d.x = x, d.w = w;
   d.bias = below(2) ? bias : NULL;
   d.residual = below(2) ? residual : NULL;
@@ -83,10 +85,11 @@ static void depthwise_case(void) {
   scalar()->depthwise(&d);
   d.y = got;
   for (const ert_simd *const *table = ert_simd_available(); *table; table++) {
+    memcpy(got, before, outputs * sizeof *got);
     (*table)->depthwise(&d);
     expect_close(got, want, outputs, (double)(d.planes * d.kernel_h * d.kernel_w));
   }
-  free(x), free(w), free(bias), free(residual), free(want), free(got);
+  free(x), free(w), free(bias), free(residual), free(want), free(got), free(before);
 }
 
 static void direct_case(void) {

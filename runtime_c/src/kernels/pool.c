@@ -206,10 +206,11 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
     return;
   }
   const ert_strides *x_at = &s->shape.x, *y_at = &s->shape.y;
-  int64_t plane = begin / a[1].out / a[0].out, d = begin / a[1].out % a[0].out, h = begin % a[1].out;
+  int64_t h = begin % a[1].out, d = begin / a[1].out % a[0].out, channel = begin / a[1].out / a[0].out;
+  int64_t image = channel / s->planes;
+  channel %= s->planes;
   for (int64_t unit = begin; unit < end; unit++) {
     ert_pool_span spans[3] = {ert_pool_span_at(&s->shape, 0, d), ert_pool_span_at(&s->shape, 1, h), {0, 0, 0}};
-    const int64_t image = plane / s->planes, channel = plane % s->planes;
     const float *from = x + image * x_at->image + channel * x_at->channel;
     float *to = y + channel * y_at->channel + ert_position(y_at, image, d, h, 0);
     if (x_at->blocked)
@@ -217,7 +218,8 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
     else
       planar_row(s, spans, from, to, scratch);
     if (++h == a[1].out) h = 0, d++;
-    if (d == a[0].out) d = 0, plane++;
+    if (d == a[0].out) d = 0, channel++;
+    if (channel == s->planes) channel = 0, image++;
   }
 }
 
