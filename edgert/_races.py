@@ -17,6 +17,7 @@ __all__ = ["ALL_CORES", "Access", "Races"]
 
 ALL_CORES = 255  # of a step: each core runs a share of its tasks
 MAX_RANK = 8
+ROWS = 256  # accesses that are compared with all others at a time
 
 
 class Access(NamedTuple):
@@ -72,15 +73,19 @@ class Races:
             return
         ids, steps, cores, writes = (np.array(column) for column in zip(*accesses, strict=True))
         boxes, roots = self.boxes[ids], self.roots[ids]
-        for i, access in enumerate(accesses):
-            rest = slice(i + 1, int(until[i]))
-            others = (cores[rest] != access.core) | (access.core == ALL_CORES)
-            races = others & (steps[rest] != access.step) & (writes[rest] | access.writes)
-            disjoint = (boxes[rest, 0] >= boxes[i, 1]) | (boxes[i, 0] >= boxes[rest, 1])
-            races &= ~((roots[rest] == roots[i]) & disjoint.any(axis=1))
-            for k in np.flatnonzero(races).tolist():
-                other = accesses[i + 1 + k]
-                yield (access, other) if access.step < other.step else (other, access)
+        for begin in range(0, len(accesses), ROWS):
+            rows = np.arange(begin, min(begin + ROWS, len(accesses)))
+            counts = until[rows] - rows - 1
+            a = np.repeat(rows, counts)
+            b = a + 1 + np.arange(len(a)) - np.repeat(np.cumsum(counts) - counts, counts)
+            others = (steps[a] != steps[b]) & ((cores[a] != cores[b]) | (cores[a] == ALL_CORES))
+            pairs = np.flatnonzero(others & (writes[a] | writes[b]))
+            a, b = a[pairs], b[pairs]
+            disjoint = (boxes[a, 0] >= boxes[b, 1]) | (boxes[b, 0] >= boxes[a, 1])
+            races = np.flatnonzero(~((roots[a] == roots[b]) & disjoint.any(axis=1)))
+            for i, k in zip(a[races].tolist(), b[races].tolist(), strict=True):
+                first, second = sorted((accesses[i], accesses[k]), key=lambda access: access.step)
+                yield first, second
 
 
 def _several_cores(steps: Sequence[Step]) -> bool:
