@@ -87,7 +87,8 @@ static edgert_status prepare(ert_prepare *p, bool as_rows) {
   s->depth = (int64_t)depth;
   s->columns = ert_gemm_group(g.filters, s->depth, s->positions);
   if (!ert_multiply(depth, (size_t)s->positions, &patches) || patches > SIZE_MAX / 16 ||
-      (as_rows && !ert_im2col_padded(&g, &s->padded)) || !ert_gemm_scratch(g.filters, s->depth, s->columns, &product))
+      (as_rows && !ert_im2col_padded(&g, &s->padded)) ||
+      !ert_gemm_scratch(g.filters, s->depth, s->depth, s->columns, &product))
     return ert_reject(p, "patches of one image", "fewer bytes than memory can have", "more");
   plan_views(p->step, s);
   ERT_TRY(ert_conv_expect_worth(p, (int64_t)s->padded, (double)g.filters * (double)patches));
@@ -142,6 +143,7 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
     if (bias || r) start_outputs(s, bias ? (const float *)bias->data + filter : NULL, r, sums);
     const ert_gemm product_of = {
         .a = s->copied_weights ? weights : w,
+        .a_pitch = s->depth,
         .b = patches,
         .b_pitch = s->padded ? s->depth : s->positions,
         .transposed = s->padded > 0,

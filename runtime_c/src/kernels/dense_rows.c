@@ -12,7 +12,7 @@ void ert_dense_rows_run(const ert_simd *simd, const ert_dense_rows *d, const ert
       .spans = &span,
       .n_spans = 1,
       .w = d->w,
-      .w_block = d->depth * 16,
+      .w_block = d->w_block,
       .bias = d->bias,
       .y = d->y,
       .y_pixel = d->y_pitch,

@@ -17,9 +17,9 @@ int64_t ert_gemm_group(int64_t rows, int64_t depth, int64_t columns) {
   return ert_min64(ert_max64(PACKED_FLOATS / 16 / ert_max64(depth, 1) / unit, 1) * unit, blocks) * 16;
 }
 
-bool ert_gemm_scratch(int64_t rows, int64_t depth, int64_t group, size_t *floats) {
+bool ert_gemm_scratch(int64_t rows, int64_t depth, int64_t a_pitch, int64_t group, size_t *floats) {
   size_t packed, rest;
-  const int64_t pitch = ert_rows_collide(rows, depth) ? ert_spread_pitch(depth) : 0;
+  const int64_t pitch = ert_rows_collide(rows, a_pitch) ? ert_spread_pitch(depth) : 0;
   if (!ert_multiply((size_t)group, (size_t)depth, &packed) || !ert_multiply((size_t)rows, (size_t)pitch + 16, &rest) ||
       packed > SIZE_MAX / 16 || rest > SIZE_MAX / 16)
     return false;
@@ -41,10 +41,10 @@ static void pack(const ert_gemm *g, int64_t column, int64_t columns, float *to) 
 
 void ert_gemm_run(const ert_simd *simd, const ert_gemm *g, const ert_finish *finish, float *scratch) {
   float *tile = scratch, *packed = tile + g->rows * 16, *copy = packed + g->group * g->depth;
-  const bool collide = ert_rows_collide(g->rows, g->depth);
-  const int64_t pitch = collide ? ert_spread_pitch(g->depth) : g->depth;
+  const bool collide = ert_rows_collide(g->rows, g->a_pitch);
+  const int64_t pitch = collide ? ert_spread_pitch(g->depth) : g->a_pitch;
   for (int64_t r = 0; collide && r < g->rows; r++)
-    memcpy(copy + r * pitch, g->a + r * g->depth, (size_t)g->depth * sizeof(float));
+    memcpy(copy + r * pitch, g->a + r * g->a_pitch, (size_t)g->depth * sizeof(float));
   for (int64_t column = 0; column < g->columns; column += g->group) {
     const int64_t columns = ert_min64(g->group, g->columns - column);
     pack(g, column, columns, packed);
@@ -52,6 +52,7 @@ void ert_gemm_run(const ert_simd *simd, const ert_gemm *g, const ert_finish *fin
         .x = collide ? copy : g->a,
         .x_pitch = pitch,
         .w = packed,
+        .w_block = g->depth * 16,
         .y = g->y + column,
         .y_pitch = g->y_pitch,
         .rows = g->rows,

@@ -6,7 +6,8 @@
 
 /* y[r][c] = finish(a[r] . column c of b (+ y[r][c] if `add`)); pitches in floats. */
 typedef struct ert_gemm {
-  const float *a; /* [rows][depth], rows one after the other */
+  const float *a; /* [rows][depth] */
+  int64_t a_pitch;
   const float *b; /* [depth][columns], or [columns][depth] if `transposed` */
   int64_t b_pitch;
   float *y; /* [rows][columns] */
@@ -22,8 +23,9 @@ int64_t ert_gemm_unit(int64_t rows);
 /* How many columns to pack at a time: a multiple of 16. */
 int64_t ert_gemm_group(int64_t rows, int64_t depth, int64_t columns);
 
-/* Scratch in floats for up to `rows` rows: packed columns, and a copy of a if its rows collide in the cache; false if it is more than memory can have. */
-bool ert_gemm_scratch(int64_t rows, int64_t depth, int64_t group, size_t *floats);
+/* Scratch in floats for up to `rows` rows: packed columns, and a copy of a if its rows collide in the cache; false if it is
+ * more than memory can have. */
+bool ert_gemm_scratch(int64_t rows, int64_t depth, int64_t a_pitch, int64_t group, size_t *floats);
 
 void ert_gemm_run(const ert_simd *simd, const ert_gemm *g, const ert_finish *finish, float *scratch);
 

@@ -4,12 +4,15 @@
 #include "base/checked.h"
 #include "kernels/dense_rows.h"
 #include "kernels/partition.h"
+#include "kernels/walk.h"
 
 /* A task computes a band of rows by a run of blocks of 16 columns. */
 typedef struct linear_state {
   ert_finish finish;
   const ert_simd *simd;
+  ert_walk walk; /* over the first elements of the rows of x and y */
   int64_t rows, depth, columns;
+  int64_t w_block;      /* floats between blocks of weights */
   int64_t blocks, unit; /* blocks of 16 columns; runs are cut between multiples of `unit` */
   int64_t bands, runs;
   int64_t pitch;     /* of the copy of a band's rows in scratch; 0: they are read in place */
@@ -75,8 +78,13 @@ static edgert_status linear_prepare(ert_prepare *p) {
   s->blocks = ert_ceil_divide(s->columns, 16);
   s->unit = s->rows == 1 ? 8 : s->rows <= 7 ? 4 : 2;
   linear_cut(s, p->workers);
+  s->w_block = p->step->in[1]->whole[2] * 16;
+  s->walk.operands = 2;
+  for (int i = 0; i < x->rank - 1; i++)
+    ert_walk_push(&s->walk, x->shape[i], (const int64_t[]){ert_stride(x, i), ert_stride(y, i)});
+  ert_walk_merge(&s->walk, 0);
   const int64_t rows = ert_ceil_divide(s->rows, s->bands);
-  if (s->depth > 0 && ert_rows_collide(rows, s->depth)) {
+  if (s->depth > 0 && ert_rows_collide(rows, s->walk.stride[0][s->walk.rank - 1])) {
     s->pitch = ert_spread_pitch(s->depth);
     s->copy_size = rows * s->pitch;
   }
@@ -85,36 +93,57 @@ static edgert_status linear_prepare(ert_prepare *p) {
   return EDGERT_OK;
 }
 
+/* Rows [row, row + rows) of x by blocks of columns [block, block + columns / 16), as long as one pitch leads from row to
+ * row. The rows are read from their copy if there is one. */
+static void linear_band(const ert_step *step, int64_t row, int64_t rows, int64_t block, int64_t columns,
+                        const float *copy, float *tile) {
+  const linear_state *s = step->state;
+  const ert_tensor *bias = step->n_in > 2 ? step->in[2] : NULL;
+  const int last = s->walk.rank - 1;
+  ert_cursor c;
+  ert_walk_seek(&s->walk, row, &c);
+  for (int64_t n; rows > 0; rows -= n, ert_walk_advance(&s->walk, &c, n)) {
+    n = ert_min64(ert_walk_left(&s->walk, &c), rows);
+    const ert_dense_rows d = {
+        .x = copy ? copy : (const float *)step->in[0]->data + c.offset[0],
+        .x_pitch = copy ? s->pitch : s->walk.stride[0][last],
+        .w = (const float *)step->in[1]->data + block * s->w_block,
+        .w_block = s->w_block,
+        .bias = bias ? (const float *)bias->data + block * 16 : NULL,
+        .y = (float *)step->out[0]->data + c.offset[1] + block * 16,
+        .y_pitch = s->walk.stride[1][last],
+        .rows = n,
+        .depth = s->depth,
+        .columns = columns,
+    };
+    ert_dense_rows_run(s->simd, &d, &s->finish, tile);
+    if (copy) copy += n * s->pitch;
+  }
+}
+
+static void copy_band(const ert_step *step, int64_t row, int64_t rows, float *copy) {
+  const linear_state *s = step->state;
+  ert_cursor c;
+  ert_walk_seek(&s->walk, row, &c);
+  for (int64_t r = 0; r < rows; r++, ert_walk_advance(&s->walk, &c, 1))
+    memcpy(copy + r * s->pitch, (const float *)step->in[0]->data + c.offset[0], (size_t)s->depth * sizeof(float));
+}
+
 static void linear_run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   if (begin == end) return; /* an empty output has no state */
   const linear_state *s = step->state;
-  const ert_tensor *bias = step->n_in > 2 ? step->in[2] : NULL;
   const int64_t units = ert_ceil_divide(s->blocks, s->unit);
-  float *copy = scratch, *tile = copy + s->copy_size;
+  float *copy = s->pitch ? scratch : NULL, *tile = (float *)scratch + s->copy_size;
   int64_t copied = -1;
   for (int64_t i = begin; i < end; i++) {
     const int64_t band = i / s->runs, run = i % s->runs;
     const int64_t row = ert_cut_at(s->rows, s->bands, band), rows = ert_cut_at(s->rows, s->bands, band + 1) - row;
     const int64_t block = ert_cut_at(units, s->runs, run) * s->unit;
     const int64_t column_end = ert_min64(ert_cut_at(units, s->runs, run + 1) * s->unit * 16, s->columns);
-    const float *x = (const float *)step->in[0]->data + row * s->depth;
-    for (int64_t r = 0; s->pitch && copied != band && r < rows; r++)
-      memcpy(copy + r * s->pitch, x + r * s->depth, (size_t)s->depth * sizeof(float));
+    if (copy && copied != band) copy_band(step, row, rows, copy);
     copied = band;
-    const ert_dense_rows d = {
-        .x = s->pitch ? copy : x,
-        .x_pitch = s->pitch ? s->pitch : s->depth,
-        .w = (const float *)step->in[1]->data + block * s->depth * 16,
-        .bias = bias ? (const float *)bias->data + block * 16 : NULL,
-        .y = (float *)step->out[0]->data + row * s->columns + block * 16,
-        .y_pitch = s->columns,
-        .rows = rows,
-        .depth = s->depth,
-        .columns = column_end - block * 16,
-    };
-    ert_dense_rows_run(s->simd, &d, &s->finish, tile);
+    linear_band(step, row, rows, block, column_end - block * 16, copy, tile);
   }
 }
 
-extern const ert_kernel ert_kernel_linear;
-const ert_kernel ert_kernel_linear = {.name = "linear", .prepare = linear_prepare, .run = linear_run};
+const ert_kernel ert_kernel_linear = {.name = "linear", .prepare = linear_prepare, .run = linear_run, .views = true};

@@ -66,7 +66,7 @@ static edgert_status matmul_prepare(ert_prepare *p) {
   if (p->step->in[0]->dtype != EDGERT_F32) return EDGERT_OK;
   s->simd = p->simd;
   size_t scratch;
-  if (!ert_gemm_scratch(ert_ceil_divide(shape.rows, s->bands), shape.depth, s->group, &scratch))
+  if (!ert_gemm_scratch(ert_ceil_divide(shape.rows, s->bands), shape.depth, shape.a_row, s->group, &scratch))
     return ert_reject(p, "packed columns of the second operand", "fewer bytes than memory can have", "more");
   p->step->scratch_bytes = scratch * sizeof(float);
   return EDGERT_OK;
@@ -92,7 +92,7 @@ static matmul_task matmul_task_at(const matmul_state *s, int64_t task) {
     const type *from = bias->data;                                                                                 \
     from += ert_matmul_batch_at(m, m->bias_strides, t->batch) + t->row * m->bias_row + t->column * m->bias_column; \
     type *to = y;                                                                                                  \
-    for (int64_t r = 0; r < t->rows; r++, to += m->columns, from += m->bias_row)                                   \
+    for (int64_t r = 0; r < t->rows; r++, to += m->y_row, from += m->bias_row)                                     \
       for (int64_t c = 0; c < t->columns; c++) to[c] = from[c * m->bias_column];                                   \
   }
 
@@ -108,16 +108,18 @@ static void run_floats(const ert_step *step, const matmul_task *t, float *scratc
   const ert_matmul_shape *m = &s->shape;
   const ert_tensor *bias = step->n_in > 2 ? step->in[2] : NULL;
   const float *a =
-      (const float *)step->in[0]->data + ert_matmul_batch_at(m, m->a_strides, t->batch) + t->row * m->depth;
+      (const float *)step->in[0]->data + ert_matmul_batch_at(m, m->a_strides, t->batch) + t->row * m->a_row;
   const float *b = (const float *)step->in[1]->data + ert_matmul_batch_at(m, m->b_strides, t->batch) + t->column;
-  float *y = (float *)step->out[0]->data + (t->batch * m->rows + t->row) * m->columns + t->column;
+  float *y =
+      (float *)step->out[0]->data + ert_matmul_batch_at(m, m->y_strides, t->batch) + t->row * m->y_row + t->column;
   if (bias) spread_bias(m, t, bias, y);
   const ert_gemm product = {
       .a = a,
+      .a_pitch = m->a_row,
       .b = b,
-      .b_pitch = m->columns,
+      .b_pitch = m->b_row,
       .y = y,
-      .y_pitch = m->columns,
+      .y_pitch = m->y_row,
       .rows = t->rows,
       .depth = m->depth,
       .columns = t->columns,
@@ -128,19 +130,19 @@ static void run_floats(const ert_step *step, const matmul_task *t, float *scratc
 }
 
 /* Integers wrap around, so that signed and unsigned ones are the same. */
-#define RUN_INTEGERS(type)                                                             \
-  {                                                                                    \
-    const type *a = step->in[0]->data, *b = step->in[1]->data;                         \
-    a += ert_matmul_batch_at(m, m->a_strides, t->batch) + t->row * m->depth;           \
-    b += ert_matmul_batch_at(m, m->b_strides, t->batch) + t->column;                   \
-    type *y = step->out[0]->data;                                                      \
-    y += (t->batch * m->rows + t->row) * m->columns + t->column;                       \
-    if (bias) spread_bias(m, t, bias, y);                                              \
-    for (int64_t r = 0; r < t->rows; r++, a += m->depth, y += m->columns) {            \
-      if (!bias) memset(y, 0, (size_t)t->columns * sizeof *y);                         \
-      for (int64_t k = 0; k < m->depth; k++)                                           \
-        for (int64_t c = 0; c < t->columns; c++) y[c] += a[k] * b[k * m->columns + c]; \
-    }                                                                                  \
+#define RUN_INTEGERS(type)                                                               \
+  {                                                                                      \
+    const type *a = step->in[0]->data, *b = step->in[1]->data;                           \
+    a += ert_matmul_batch_at(m, m->a_strides, t->batch) + t->row * m->a_row;             \
+    b += ert_matmul_batch_at(m, m->b_strides, t->batch) + t->column;                     \
+    type *y = step->out[0]->data;                                                        \
+    y += ert_matmul_batch_at(m, m->y_strides, t->batch) + t->row * m->y_row + t->column; \
+    if (bias) spread_bias(m, t, bias, y);                                                \
+    for (int64_t r = 0; r < t->rows; r++, a += m->a_row, y += m->y_row) {                \
+      if (!bias) memset(y, 0, (size_t)t->columns * sizeof *y);                           \
+      for (int64_t k = 0; k < m->depth; k++)                                             \
+        for (int64_t c = 0; c < t->columns; c++) y[c] += a[k] * b[k * m->b_row + c];     \
+    }                                                                                    \
   }
 
 static void run_integers(const ert_step *step, const matmul_task *t) {
@@ -165,5 +167,4 @@ static void matmul_run(const ert_step *step, int64_t begin, int64_t end, void *s
   }
 }
 
-extern const ert_kernel ert_kernel_matmul;
-const ert_kernel ert_kernel_matmul = {.name = "matmul", .prepare = matmul_prepare, .run = matmul_run};
+const ert_kernel ert_kernel_matmul = {.name = "matmul", .prepare = matmul_prepare, .run = matmul_run, .views = true};

@@ -4,13 +4,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Batch strides of an operand whose matrices have `matrix` elements and whose batch dimensions are its first `n`. */
-static void batch_strides(const ert_matmul_shape *s, const int64_t *shape, int n, int64_t matrix, int64_t *strides) {
-  for (int i = s->batch_rank - 1, from = n - 1; i >= 0; i--, from--) {
-    const int64_t extent = from >= 0 ? shape[from] : 1;
-    strides[i] = extent == 1 ? 0 : matrix;
-    matrix *= extent;
-  }
+#include "kernels/tensor.h"
+
+/* Batch strides of an operand whose batch dimensions are its first `n`. */
+static void batch_strides(const ert_matmul_shape *s, const ert_tensor *t, int n, int64_t *strides) {
+  for (int i = s->batch_rank - 1, from = n - 1; from >= 0; i--, from--)
+    strides[i] = t->shape[from] == 1 ? 0 : ert_stride(t, from);
 }
 
 /* Merges the batch dimensions of an operand into the result's, which starts as ones. */
@@ -26,14 +25,13 @@ static bool broadcast(ert_matmul_shape *s, const int64_t *shape, int n) {
 /* Strides of a bias that broadcasts to y: it is aligned with y's last dimensions. */
 static edgert_status read_bias(const ert_prepare *p, const ert_tensor *bias, const ert_tensor *y, bool has_row,
                                bool has_column, ert_matmul_shape *s) {
-  int64_t stride = 1, strides[ERT_MAX_RANK] = {0};
+  int64_t strides[ERT_MAX_RANK] = {0};
   if (bias->rank > y->rank) return ert_reject(p, "rank of the bias", "at most the output's", "%d", bias->rank);
   for (int i = y->rank - 1, from = bias->rank - 1; from >= 0; i--, from--) {
     if (bias->shape[from] != 1 && bias->shape[from] != y->shape[i])
       return ert_reject(p, "shape of the bias", "one that broadcasts to the output", "extent %" PRId64,
                         bias->shape[from]);
-    strides[i] = bias->shape[from] == 1 ? 0 : stride;
-    stride *= bias->shape[from];
+    if (bias->shape[from] != 1) strides[i] = ert_stride(bias, from);
   }
   int last = y->rank - 1;
   if (has_column) s->bias_column = strides[last--];
@@ -66,8 +64,12 @@ edgert_status ert_matmul_shape_read(const ert_prepare *p, const ert_tensor *a, c
   *out = s;
   if (y->elements == 0) return EDGERT_OK;
   for (int i = 0; i < s.batch_rank; i++) s.batches *= s.batch[i];
-  batch_strides(&s, a->shape, a_batch, a->elements ? s.rows * s.depth : 0, s.a_strides);
-  batch_strides(&s, b->shape, b_batch, b->elements ? s.depth * s.columns : 0, s.b_strides);
+  batch_strides(&s, a, a_batch, s.a_strides);
+  batch_strides(&s, b, b_batch, s.b_strides);
+  batch_strides(&s, y, s.batch_rank, s.y_strides);
+  s.a_row = has_row ? ert_stride(a, a_batch) : s.depth;
+  s.b_row = ert_stride(b, b_batch);
+  s.y_row = has_row ? ert_stride(y, s.batch_rank) : s.columns;
   if (bias) ERT_TRY(read_bias(p, bias, y, has_row, has_column, &s));
   *out = s;
   return EDGERT_OK;

@@ -10,7 +10,8 @@ typedef struct ert_matmul_shape {
   int64_t batches, rows, depth, columns;
   int batch_rank;
   int64_t batch[ERT_MAX_RANK];
-  int64_t a_strides[ERT_MAX_RANK], b_strides[ERT_MAX_RANK], bias_strides[ERT_MAX_RANK];
+  int64_t a_strides[ERT_MAX_RANK], b_strides[ERT_MAX_RANK], bias_strides[ERT_MAX_RANK], y_strides[ERT_MAX_RANK];
+  int64_t a_row, b_row, y_row;   /* strides between the rows of a matrix */
   int64_t bias_row, bias_column; /* strides of the bias within a matrix */
 } ert_matmul_shape;
 
