@@ -32,6 +32,16 @@ def test_every_kernel_of_the_library_is_described() -> None:
     assert set(kernels) == set(NAMED)
 
 
+def test_kernels_that_take_views() -> None:
+    paths = sorted((ROOT / "runtime_c/src/kernels").glob("*.c"))
+    sources = "\n".join(path.read_text() for path in paths)
+    definitions = re.findall(r"^const ert_kernel ert_kernel_\w+ =[^;]*", sources, re.MULTILINE)
+    taking = [re.search(r'"(\w+)"', d)[1] for d in definitions if ".views = true" in d]  # type: ignore[index]
+    described = re.search(r"\*\*Views with gaps\*\*(.*?)\n\n", TEXT, re.DOTALL)
+    assert described
+    assert re.findall(r"`(\w+)`", described[1]) == sorted(taking)
+
+
 def concrete() -> list[type[Op]]:
     copied = (Expand, Reshape, Slice, Tile, Transpose)
     found = [getattr(ops, name) for name in ops.__all__]
