@@ -5,16 +5,47 @@ from __future__ import annotations
 from dataclasses import replace
 
 from packer.ir import Box, Graph, Node
-from packer.ir.ops import Conv, MatMul, Part
+from packer.ir.ops import (
+    Binary,
+    Cast,
+    Concat,
+    Conv,
+    ConvTranspose,
+    DequantizeLinear,
+    Expand,
+    LpNormalize,
+    Lrn,
+    MatMul,
+    Normalize,
+    Pad,
+    Part,
+    Pool,
+    QuantizeLinear,
+    Reduce,
+    Resize,
+    ScaleShift,
+    Slice,
+    Softmax,
+    Transpose,
+    Unary,
+    Where,
+)
 from targets.base import Form, Lowered, attributes_of
 from targets.cpu.lower import COPIES, copy_attributes, is_linear
 
 __all__ = ["restrict", "splittable"]
 
 
+# Operators whose kernels take views with gaps.
+_TAKES_VIEWS = (
+    Binary | Cast | Concat | Conv | ConvTranspose | DequantizeLinear | Expand | LpNormalize | Lrn | MatMul | Normalize
+    | Pad | Pool | QuantizeLinear | Reduce | Resize | ScaleShift | Slice | Softmax | Transpose | Unary | Where
+)  # fmt: skip
+
+
 def splittable(graph: Graph, node: Node, form: Form) -> bool:
     """Whether the kernel takes views with gaps."""
-    return True
+    return isinstance(node.op, _TAKES_VIEWS)
 
 
 def restrict(graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part) -> Lowered:
