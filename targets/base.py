@@ -28,6 +28,7 @@ __all__ = [
     "TargetError",
     "Work",
     "attributes_of",
+    "block_grain",
     "names",
     "resolve",
     "stored_bytes",
@@ -55,6 +56,11 @@ class Layout(enum.IntEnum):
     BLOCK16 = 1
     WEIGHT16 = 2
     DEPTH16 = 3
+
+
+def block_grain(rank: int) -> tuple[int, ...]:
+    """What cuts of an activation must be multiples of so that no block of 16 channels is cut."""
+    return tuple(16 if axis == (1 if rank > 1 else 0) else 1 for axis in range(rank))
 
 
 def stored_bytes(type: TensorType, layout: Layout) -> int:
@@ -162,6 +168,10 @@ class Target(Protocol):
 
     def reorder_seconds(self, type: TensorType, source: Layout, destination: Layout, core: int, active: int) -> float:
         """Predicted time to change the layout of a tensor that was just written."""
+        ...
+
+    def grain(self, graph: Graph, node: Node) -> tuple[int, ...]:
+        """For each dimension of the first output, what cuts must be multiples of for the sake of layouts."""
         ...
 
     def splittable(self, graph: Graph, node: Node, form: Form) -> bool:

@@ -17,7 +17,7 @@ from packer.ir import TensorType, extents_of
 from packer.ir.ops import Dependence
 from packer.planner.costs import Costs
 from packer.planner.split import NONE, SHARED, Piece, Split, splits
-from targets.base import Layout
+from targets.base import Layout, block_grain
 
 __all__ = ["Adjust", "reorder_pieces"]
 
@@ -29,7 +29,9 @@ def reorder_pieces(type: TensorType, split: Split | None, speeds: tuple[float, .
     """
     if split is not None and split.name not in (NONE, SHARED):
         return split.pieces
-    cuts = splits(type, (Dependence.POINTWISE,) * type.rank, speeds if type.bytes >= _WORTH_SHARING else speeds[:1])
+    anywhere = (Dependence.POINTWISE,) * type.rank
+    cores = speeds if type.bytes >= _WORTH_SHARING else speeds[:1]
+    cuts = splits(type, anywhere, cores, block_grain(type.rank))
     by_rows = [cut for cut in cuts if cut.name.startswith("H")]
     return max(by_rows or cuts, key=lambda cut: len(cut.pieces)).pieces
 

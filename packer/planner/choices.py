@@ -10,6 +10,7 @@ in turn on one core, on tiles that stay in its cache, and rows that neighbouring
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ from packer.ir import Graph, TensorType, extents_of
 from packer.ir.ops import Binary, Concat, Dependence, Op, Part, Reshape
 from packer.planner.costs import Costs, work_of
 from packer.planner.split import NONE, SHARED, Piece, Split, balanced, splits
-from targets.base import Form, Layout, TargetError, Work, stored_bytes
+from targets.base import Form, Layout, TargetError, Work, block_grain, stored_bytes
 
 __all__ = ["Choice", "Term", "choices_of"]
 
@@ -99,9 +100,10 @@ class _Nodes:
         dependence = node.op.dependence(inputs)
         if len(node.outputs) > 1 or not any(self.target.splittable(self.graph, node, form) for form in forms):
             dependence = (Dependence.FULL,) * output.rank
+        grain = tuple(map(math.lcm, node.op.grain(inputs), self.target.grain(self.graph, node)))
         source = self.streamable_source(v)
         found: list[Choice] = []
-        for split in splits(output, dependence, self.speeds, node.op.grain(inputs)):
+        for split in splits(output, dependence, self.speeds, grain):
             parts = _parts(node.op, inputs, output, split.pieces)
             found += self.among(v, forms, split, parts)
             if source is not None and split.name == self.tiled_split(output):
@@ -281,7 +283,8 @@ class _Nodes:
             at = until
         parts = tuple(node.op.partial(term.begin, term.end, inputs) for term in terms)
         anywhere = (Dependence.POINTWISE,) * output.rank
-        split = max(splits(output, anywhere, self.speeds), key=lambda s: len(s.pieces))
+        cuts = splits(output, anywhere, self.speeds, block_grain(output.rank))
+        split = max(cuts, key=lambda cut: len(cut.pieces))
         add = Binary("add")
         found = []
         for form in self.fitting(v, forms, parts):

@@ -18,7 +18,6 @@ from packer.ir.ops import Dependence
 __all__ = ["NONE", "SHARED", "Piece", "Split", "balanced", "splits"]
 
 NONE, SHARED = "none", "shared"
-_BLOCK = 16  # channels are cut between blocks, whatever the layout: weights lie in blocks too
 _AXES = {1: "C", 2: "NC", 3: "NCW", 4: "NCHW", 5: "NCDHW"}
 
 
@@ -44,27 +43,26 @@ class Split:
 
 @functools.lru_cache(maxsize=4096)
 def splits(
-    type: TensorType, dependence: tuple[Dependence, ...], speeds: tuple[float, ...], grain: tuple[int, ...] = ()
+    type: TensorType, dependence: tuple[Dependence, ...], speeds: tuple[float, ...], grain: tuple[int, ...]
 ) -> tuple[Split, ...]:
     """All sensible ways to cut an output of `type` for cores of these speeds (fastest first), "none" first.
 
-    One or two dimensions are cut, those that are not FULL, at multiples of `grain` (1 unless given) and of 16 channels.
+    One or two dimensions are cut, those that are not FULL, at multiples of `grain`.
     Of piece counts that leave the largest piece the same, the least stays. An operator that cannot be cut may be
     shared.
     """
-    cut_units = [math.lcm(g, _unit(axis, type.rank)) for axis, g in enumerate(grain or (1,) * type.rank)]
     everything = whole(type)
     found = {NONE: Split(NONE, (Piece(0, everything),))}
     if type.elements == 0:
         return tuple(found.values())
     units = [
         1 if kind is Dependence.FULL else math.ceil(extent / unit)
-        for extent, kind, unit in zip(type.shape, dependence, cut_units, strict=True)
+        for extent, kind, unit in zip(type.shape, dependence, grain, strict=True)
     ]
     axes = [axis for axis, count in enumerate(units) if count > 1]
     for counts in _grids(axes, units, len(speeds)):
         name = "x".join(f"{_axis_name(axis, type.rank)}{count}" for axis, count in counts)
-        boxes = _cut(everything, counts, cut_units, list(speeds[: math.prod(count for _, count in counts)]))
+        boxes = _cut(everything, counts, grain, list(speeds[: math.prod(count for _, count in counts)]))
         pieces = (Piece(core, box) for core, box in enumerate(boxes) if all(begin < end for begin, end in box))
         found[name] = Split(name, tuple(pieces))
     if len(found) == 1 and len(speeds) > 1:
@@ -83,11 +81,6 @@ def balanced(units: int, speeds: Sequence[float]) -> tuple[int, ...]:
         next_one = min(range(len(speeds)), key=lambda i: (shares[i] + 1) / speeds[i])
         shares[next_one] += 1
     return tuple(shares)
-
-
-def _unit(axis: int, rank: int) -> int:
-    """Elements of the smallest piece along an axis."""
-    return _BLOCK if axis == (1 if rank > 1 else 0) else 1
 
 
 def _axis_name(axis: int, rank: int) -> str:
@@ -114,7 +107,7 @@ def _counts(units: int, most: int) -> list[int]:
     return [c for c in counts if most <= 8 or most % c == 0 or c & (c - 1) == 0 or c == counts[-1]]
 
 
-def _cut(box: Box, counts: Sequence[tuple[int, int]], cut_units: Sequence[int], speeds: list[float]) -> list[Box]:
+def _cut(box: Box, counts: Sequence[tuple[int, int]], grain: Sequence[int], speeds: list[float]) -> list[Box]:
     """The boxes of a grid, the first axis slowest; groups of cores get shares by what they can do together."""
     if not counts:
         return [box]
@@ -122,10 +115,10 @@ def _cut(box: Box, counts: Sequence[tuple[int, int]], cut_units: Sequence[int], 
     each = len(speeds) // count
     groups = [speeds[i * each : (i + 1) * each] for i in range(count)]
     begin, end = box[axis]
-    unit = cut_units[axis]
+    unit = grain[axis]
     boxes, at = [], begin
     for group, share in zip(groups, balanced(math.ceil((end - begin) / unit), [sum(g) for g in groups]), strict=True):
         until = min(at + share * unit, end)
-        boxes += _cut((*box[:axis], (at, until), *box[axis + 1 :]), rest, cut_units, group)
+        boxes += _cut((*box[:axis], (at, until), *box[axis + 1 :]), rest, grain, group)
         at = until
     return boxes

@@ -14,7 +14,7 @@ from targets.base import Form, Layout, Lowered, Target, Work
 from targets.cpu.cost import reorder_seconds, seconds
 from targets.cpu.forms import forms
 from targets.cpu.lower import lower, lower_sum, reorder
-from targets.cpu.restrict import restrict, splittable
+from targets.cpu.restrict import grain, restrict, splittable
 from targets.machine import Machine
 
 __all__ = ["TARGETS", "CpuTarget", "create"]
@@ -46,6 +46,9 @@ class CpuTarget:
 
     def reorder_seconds(self, type: TensorType, source: Layout, destination: Layout, core: int, active: int) -> float:
         return reorder_seconds(self.machine, type, source, destination, core, active)
+
+    def grain(self, graph: Graph, node: Node) -> tuple[int, ...]:
+        return grain(graph, node)
 
     def splittable(self, graph: Graph, node: Node, form: Form) -> bool:
         return splittable(graph, node, form)

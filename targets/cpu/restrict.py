@@ -30,10 +30,10 @@ from packer.ir.ops import (
     Unary,
     Where,
 )
-from targets.base import Form, Lowered, attributes_of
+from targets.base import Form, Lowered, attributes_of, block_grain
 from targets.cpu.lower import COPIES, copy_attributes, is_linear
 
-__all__ = ["restrict", "splittable"]
+__all__ = ["grain", "restrict", "splittable"]
 
 
 # Operators whose kernels take views with gaps.
@@ -41,6 +41,14 @@ _TAKES_VIEWS = (
     Binary | Cast | Concat | Conv | ConvTranspose | DequantizeLinear | Expand | LpNormalize | Lrn | MatMul | Normalize
     | Pad | Pool | QuantizeLinear | Reduce | Resize | ScaleShift | Slice | Softmax | Transpose | Unary | Where
 )  # fmt: skip
+
+
+def grain(graph: Graph, node: Node) -> tuple[int, ...]:
+    """Blocks of 16 channels, of activations and of packed weights, are not cut."""
+    rank = graph.type(node.outputs[0]).rank
+    if isinstance(node.op, MatMul) and is_linear(graph, node):
+        return (*(1,) * (rank - 1), 16)
+    return block_grain(rank)
 
 
 def splittable(graph: Graph, node: Node, form: Form) -> bool:

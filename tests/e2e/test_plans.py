@@ -1,0 +1,97 @@
+"""Any plan gives the bits of the unsplit plan with the same algorithms, unless it splits input channels: random plans of
+random networks and of real ones, on 2 to 5 cores, run by as many threads and by fewer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import edgert
+from packer.bundle.model import Bundle
+from packer.bundle.writer import write_bundle
+from packer.importers import import_onnx
+from packer.ir import Graph, whole
+from packer.passes import optimize
+from packer.planner.choices import Choice
+from packer.planner.costs import Costs
+from packer.planner.problem import Problem, build
+from packer.planner.schedule import schedule
+from packer.planner.select import sample
+from packer.planner.split import NONE, Piece, Split
+from targets.base import resolve
+from tests.e2e.random_networks import random_network
+
+TARGET = resolve("cpu")
+Arrays = dict[str, np.ndarray]
+
+
+def problem_of(graph: Graph, cores: int, partial_sums: bool = False) -> Problem:
+    return build(graph, Costs(TARGET.on(TARGET.machine.sized(cores))), cores, partial_sums=partial_sums)
+
+
+def run(graph: Graph, choices: list[Choice], cores: int, path: Path, inputs: Arrays, threads: int) -> Arrays:
+    program = schedule(graph, TARGET.on(TARGET.machine.sized(cores)), choices, cores)
+    write_bundle(Bundle("test", graph.name, (program,), ()), path)
+    with edgert.load(path, threads=threads) as session:
+        return session.run(inputs)
+
+
+def unsplit(graph: Graph, choices: list[Choice]) -> list[Choice]:
+    """The same forms on one core."""
+    return [
+        replace(
+            choice, split=Split(NONE, (Piece(0, whole(graph.type(node.outputs[0]))),)), parts=(None,), terms=(),
+            takes=(), streams_out=False,
+        )
+        for node, choice in zip(graph.nodes, choices, strict=True)
+    ]  # fmt: skip
+
+
+def expect_same_bits(graph: Graph, problem: Problem, seed: int, folder: Path, inputs: Arrays) -> str:
+    """A random plan against the unsplit one; the splits that it used."""
+    solution = sample(problem, np.random.default_rng(seed))
+    choices = [own[i] for own, i in zip(problem.choices, solution.chosen, strict=True)]
+    want = run(graph, unsplit(graph, choices), 1, folder / "one.edge", inputs, 1)
+    for threads in sorted({1, min(2, problem.cores), problem.cores}):
+        got = run(graph, choices, problem.cores, folder / "split.edge", inputs, threads)
+        for name, expected in want.items():
+            assert got[name].tobytes() == expected.tobytes(), f"{name}: {problem.cores} cores, {threads} threads"
+    return " ".join(choice.split.name for choice in choices)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_networks(seed: int, tmp_path: Path) -> None:
+    network = random_network(seed)
+    graph = optimize(import_onnx(network.model))
+    expect_same_bits(graph, problem_of(graph, 2 + seed % 4), seed, tmp_path, network.inputs)
+
+
+@pytest.mark.parametrize("name", ["mlperf_resnet8_cifar10", "yunet_n_320_320", "mp_face_detection_full_range_sparse"])
+def test_real_networks(models: Path, name: str, tmp_path: Path) -> None:
+    graph = optimize(import_onnx(models / "onnx" / f"{name}.onnx"))
+    random = np.random.default_rng(1)
+    inputs = {n: random.random(graph.type(n).shape, np.float32) for n in graph.inputs}
+    used = ""
+    for cores in (1, 2, 3):
+        problem = problem_of(graph, cores)
+        used += "".join(expect_same_bits(graph, problem, seed, tmp_path, inputs) for seed in range(2))
+    assert "/" in used, "no plan computed in tiles"
+    assert "H3" in used
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_partial_sums(seed: int, tmp_path: Path) -> None:
+    """Splitting input channels changes the last bits only."""
+    network = random_network(seed)
+    graph = optimize(import_onnx(network.model))
+    problem = problem_of(graph, 2 + seed % 3, True)
+    wanted = [[float(bool(c.terms)) + 1e-6 for c in own] for own in problem.choices]
+    solution = sample(problem, np.random.default_rng(seed), [np.array(own) for own in wanted])
+    choices = [own[i] for own, i in zip(problem.choices, solution.chosen, strict=True)]
+    got = run(graph, choices, problem.cores, tmp_path / "sums.edge", network.inputs, problem.cores)
+    for name, expected in network.outputs.items():
+        scale = max(1.0, float(np.abs(expected).max(initial=0))) if expected.dtype.kind == "f" else 0.0
+        np.testing.assert_allclose(got[name], expected, rtol=0, atol=1e-4 * scale, err_msg=name)
