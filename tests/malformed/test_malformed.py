@@ -7,6 +7,7 @@ import hashlib
 import re
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -288,6 +289,31 @@ def test_outputs_exactly_over_an_input(kernels: dict[str, dict[str, Any]]) -> No
             else:
                 refused_step(found, "memory of an output")
     assert allowed == set(IN_PLACE)
+
+
+def test_views_with_gaps(kernels: dict[str, dict[str, Any]]) -> None:
+    """Each input in turn is a view of one that is wider: only some kernels take it."""
+    text = (Path(__file__).resolve().parents[2] / "docs" / "format.md").read_text(encoding="utf-8")
+    takers = re.findall(r"`(\w+)`", text.partition("**Views with gaps**")[2].partition("\n\n")[0])
+    taken, refused = set(), set()
+    for kernel, described in kernels.items():
+        for position in in_buffers(described):
+            found, step = steps_of(described)
+            tensors = found["programs"][0]["tensors"]
+            root, shape = tensors[position], tensors[position]["shape"].tolist()
+            views = [t for t in tensors if (t["place"], t["index"]) == (root["place"], root["index"])]
+            if len(shape) < 2 or 0 in shape or np.prod(shape[:-1]) == 1 or len(views) > 1:
+                continue
+            tensors.append(root | {"root": position, "begin": np.zeros(len(shape), np.int64), "extent_axis": -1})
+            root["shape"] = np.array([*shape[:-1], shape[-1] + 1])
+            step["inputs"] = np.where(step["inputs"] == position, len(tensors) - 1, step["inputs"])
+            if kernel in takers:
+                load(assemble(found), threads=1).close()
+                taken.add(kernel)
+            else:
+                refused_step(found, "no gaps: the kernel takes no strided views")
+                refused.add(kernel)
+    assert min(len(taken), len(refused)) >= 10, (taken, refused)
 
 
 def first_output(described: dict[str, Any]) -> int:
