@@ -1,4 +1,4 @@
-/* concat: inputs joined along one axis; planar tensors of any type, and float32 blocks of 16 channels. */
+/* concat: inputs, of which some may be absent, joined along one axis; planar tensors, and float32 blocks of 16 channels. */
 #include "kernels/rows.h"
 #include "kernels/tensor.h"
 #include "kernels/walk.h"
@@ -29,6 +29,7 @@ static edgert_status check_inputs(ert_prepare *p, int axis) {
   for (uint32_t i = 0; i < p->step->n_in; ++i) {
     const ert_tensor *x = p->step->in[i];
     int64_t shape[ERT_MAX_RANK];
+    if (!x) continue;
     for (int d = 0; d < y->rank; ++d) shape[d] = y->shape[d];
     if (x->rank != y->rank) return ert_reject(p, "rank of an input", "that of the output", "%d", x->rank);
     shape[axis] = x->shape[axis];
@@ -43,13 +44,18 @@ static edgert_status check_inputs(ert_prepare *p, int axis) {
   return EDGERT_OK;
 }
 
+/* Of an input along the axis; 0 if it is absent. */
+static int64_t extent(const ert_step *step, uint32_t input, int axis) {
+  return step->in[input] ? step->in[input]->shape[axis] : 0;
+}
+
 /* Whether an input begins within a block of channels. */
 static bool cuts_blocks(const ert_step *step, int axis) {
   int64_t start = 0;
   bool cuts = false;
   for (uint32_t i = 0; i < step->n_in; ++i) {
-    cuts |= step->in[i]->shape[axis] > 0 && start % LANES != 0;
-    start += step->in[i]->shape[axis];
+    cuts |= extent(step, i, axis) > 0 && start % LANES != 0;
+    start += extent(step, i, axis);
   }
   return cuts;
 }
@@ -61,6 +67,7 @@ static void plan_rows(ert_prepare *p, int axis, concat_state *s) {
   s->outer = 1;
   for (int d = 0; d < axis; ++d) s->outer *= y.shape[d];
   for (uint32_t i = 0; i < step->n_in; ++i) {
+    if (!step->in[i]) continue;
     const ert_stored x = ert_stored_of(step->in[i]);
     concat_part *part = &s->parts[i];
     *part = (concat_part){.walk = {.operands = 2}, .place = start * y.stride[axis], .elements = 1};
@@ -83,6 +90,7 @@ static void plan_blocks(ert_prepare *p, int axis, concat_state *s) {
   const ert_stored y = ert_stored_of(step->out[0]);
   const int64_t images = axis == 0 ? 1 : y.shape[0];
   for (uint32_t i = 0; i < step->n_in; ++i) {
+    if (!step->in[i]) continue;
     const ert_stored x = ert_stored_of(step->in[i]);
     concat_part *part = &s->parts[i];
     *part = (concat_part){.walk = {.operands = 2}, .image = x.stride[0], .block = x.stride[axis]};
@@ -94,16 +102,13 @@ static void plan_blocks(ert_prepare *p, int axis, concat_state *s) {
   s->image = y.stride[0];
   s->block = y.stride[axis];
   s->units = images * s->blocks;
-  p->step->tasks = ert_cut(s->units, s->parts[0].walk.elements * LANES, p->workers);
+  p->step->tasks = ert_cut(s->units, ert_extent(step->out[0], axis + 1, step->out[0]->rank) * LANES, p->workers);
 }
 
 static edgert_status prepare(ert_prepare *p) {
-  ERT_TRY(ert_expect_operands(p, 1, UINT32_MAX, 1, 1));
+  ERT_TRY(ert_expect_operands(p, 0, UINT32_MAX, 1, 1));
   const ert_step *step = p->step;
   const ert_tensor *y = step->out[0];
-  for (uint32_t i = 0; i < step->n_in; ++i) {
-    if (!step->in[i]) return ert_reject(p, "input", "a tensor", "none as input %u", i);
-  }
   const bool block16 = y->layout == ERT_LAYOUT_BLOCK16;
   if (block16) {
     ERT_TRY(ert_expect_dtype(p, y, EDGERT_F32));
@@ -194,7 +199,8 @@ static void make_block(const ert_step *step, const concat_state *s, int64_t imag
   int64_t channel = block * LANES, end = ert_min64(channel + LANES, out->shape[axis]), start = 0;
   for (uint32_t i = 0; i < step->n_in && start < end; ++i) {
     const concat_part *part = &s->parts[i];
-    int64_t stop = start + step->in[i]->shape[axis];
+    int64_t stop = start + extent(step, i, axis);
+    if (stop == start) continue;
     const ert_bits32 *x = (const ert_bits32 *)step->in[i]->data + image * part->image;
     while (channel < ert_min64(stop, end)) {
       int64_t from = channel - start, lane = channel % LANES;

@@ -9,7 +9,7 @@ import pytest
 
 from packer.ir.types import DType, TensorType
 from targets.base import Attribute
-from tests.runtime_c.kernels.harness import Rejected, check_step, random_array, run_step
+from tests.runtime_c.kernels.harness import Box, Rejected, check_step, random_array, run_step
 
 
 def walk(
@@ -77,6 +77,28 @@ def test_sixteen_dimensions() -> None:
 def test_rank_zero() -> None:
     x = np.array([7, 8], np.int32)
     check_view(x, x[1:].reshape(()))
+
+
+def test_walks_are_cut_where_rows_of_views_end() -> None:
+    """A reshape is one dimension, whatever the shapes of the operands."""
+    x = random_array(np.random.default_rng(7), (4, 6, 10), np.float32)
+    for shape in ((4, 6, 10), (24, 10), (2, 2, 60), (240,), (8, 30)):
+        boxes = [Box((5, 9, 11), (1, 2, 1)), Box(tuple(n + 3 for n in shape), (2,) * len(shape))]
+        outputs = [TensorType(DType.F32, shape)]
+        for source, target in ((0, 1), (0, None), (None, 1)):
+            _, attributes = walk(x.dtype, (240,), (1,), 0)
+            views = [None if i is None else boxes[i] for i in (source, target)]
+            (y,) = run_step("copy", [x], outputs, attributes, boxes=views)
+            np.testing.assert_array_equal(y, x.reshape(shape))
+
+
+def test_walks_that_cannot_be_cut_are_rejected() -> None:
+    x = np.zeros(12, np.float32)
+    _, attributes = walk(x.dtype, (6, 2), (1, 6), 0)
+    output = [TensorType(DType.F32, (4, 3))]
+    run_step("copy", [x], output, attributes)
+    with pytest.raises(Rejected):
+        run_step("copy", [x], output, attributes, boxes=[None, Box((4, 5), (0, 1))])
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -38,12 +40,21 @@ def test_concat_blocks_of_channels(spatial: tuple[int, ...]) -> None:
             check_op(Concat(axis), parts, "concat", layouts=Layout.BLOCK16)
 
 
+def test_concat_without_some() -> None:
+    rng = np.random.default_rng(4)
+    for channels, layout in itertools.product((3, 16, 24), (Layout.PLANAR, Layout.BLOCK16)):
+        x, y = (random_array(rng, (2, channels, 3), np.float32) for _ in range(2))
+        for inputs in ([x, None], [None, x, None, y], [None, None, y]):
+            check_op(Concat(1), inputs, "concat", layouts=layout)
+
+
 def test_concat_rejects() -> None:
     a, b = np.zeros((2, 3), np.float32), np.zeros((2, 4), np.float32)
     for inputs, shape in (
         ([a, b], (2, 8)),
         ([a, b], (2, 3)),
-        ([a, None], (2, 3)),
+        ([a, None], (2, 4)),
+        ([None, None], (2, 3)),
         ([a, b[:1]], (2, 7)),
         ([a, b.astype(np.int32)], (2, 7)),
     ):

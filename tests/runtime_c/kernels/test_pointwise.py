@@ -11,7 +11,7 @@ from packer.ir.ops import Activation, Binary, Cast, DequantizeLinear, QuantizeLi
 from packer.ir.ops.elementwise import BINARY_KINDS, UNARY_KINDS
 from packer.ir.types import DType, TensorType
 from targets.base import Attribute, Layout
-from tests.runtime_c.kernels.harness import Rejected, check_op, isas, random_array, run_step
+from tests.runtime_c.kernels.harness import Rejected, check_op, check_step, isas, random_array, run_step
 
 PLANAR, BLOCK16 = Layout.PLANAR, Layout.BLOCK16
 CLASSES = {
@@ -209,6 +209,24 @@ def test_scale_shift() -> None:
             check_op(ScaleShift(activation), values, "scale_shift", 1e-6, layouts=(BLOCK16, PLANAR, PLANAR, BLOCK16))
 
 
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_sum(count: int) -> None:
+    """Inputs are added in their order, so the sum is known to the bit."""
+    rng = np.random.default_rng(12)
+    relu = (Attribute("activation", text="relu"), Attribute("activation_parameters", floats=(0.0, 0.0)))
+    for shape in ((2, 17, 3, 5), (3, 33), (1, 16, 70, 70), (2, 0, 3), ()):
+        parts = [random_array(rng, shape, DType.F32) for _ in range(count)]
+        want = parts[0]
+        for part in parts[1:]:
+            want = want + part
+        types = [TensorType(DType.F32, shape)]
+        for layout in (PLANAR, BLOCK16) if shape else (PLANAR,):
+            check_step("sum", parts, [want], types, layouts=layout)
+            check_step("sum", parts, [np.maximum(want, 0)], types, relu, layouts=layout)
+        (y,) = run_step("sum", parts, types, relu, inplace=0)
+        np.testing.assert_array_equal(y, np.maximum(want, 0))
+
+
 def test_reorder_there_and_back() -> None:
     rng = np.random.default_rng(11)
     for shape in ((1, 16, 4, 4), (2, 17, 3, 5), (3, 5, 1, 1), (1, 50, 9, 9), (2, 3), (1, 31, 130)):
@@ -239,6 +257,8 @@ def test_reorder_there_and_back() -> None:
         ("cast", [(3,), (3,)], "ff", {"to": 99}),
         ("scale_shift", [(2, 3), (2,), (3,), (2, 3)], "ffff", {}),
         ("reorder", [(2, 3), (2, 3)], "ff", {}),
+        ("sum", [(2, 3), (3,), (2, 3)], "fff", {}),
+        ("sum", [(2, 3), (2, 3), (2, 3)], "uuu", {}),
         ("quantize_linear", [(2, 3), (2,), (), (2, 3)], "ffuu", {"axis": 1}),
         ("quantize_linear", [(2, 3), (2,), (), (2, 3)], "ffuu", {"axis": 5}),
         ("dequantize_linear", [(2, 3), (), (2, 3)], "fff", {"axis": 0}),

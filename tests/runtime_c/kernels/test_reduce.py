@@ -146,6 +146,18 @@ def test_lrn() -> None:
             check_op(Lrn(size, 0.1, beta, bias), [x], "lrn", 2e-6, layouts=BLOCK16)
 
 
+def test_lrn_between_neighbours() -> None:
+    x = random_array(np.random.default_rng(11), (2, 70, 3, 5), DType.F32)
+    for halo in ((0, 0), (2, 0), (0, 3), (1, 60), (35, 35)):
+        check_op(Lrn(5, 0.1, 0.75, 1.0, halo), [x], "lrn", 2e-6)
+    for halo in ((16, 0), (0, 3), (32, 20)):
+        check_op(Lrn(5, 0.1, 0.75, 1.0, halo), [x], "lrn", 2e-6, layouts=BLOCK16)
+    for halo, layout in (((2, 0), BLOCK16), ((70, 70), PLANAR), ((-1, 1), PLANAR)):
+        y = TensorType(DType.F32, (2, max(0, 70 - sum(halo)), 3, 5))
+        with pytest.raises(Rejected):
+            run_step("lrn", [x], [y], attributes_of(Lrn(5, 0.1, 0.75, 1.0, halo)), layouts=layout)
+
+
 @pytest.mark.parametrize(
     ("kernel", "shape", "attributes"),
     [
