@@ -93,6 +93,7 @@ class StepEvent(Structure):
         ("node", c_char_p),
         ("begin_ns", c_uint64),
         ("end_ns", c_uint64),
+        ("busy_ns", c_uint64),
     )
 
 

@@ -31,8 +31,8 @@ class StepStatistics:
 class LayerTime:
     """The steps of one ONNX node; those that stand for none, which change layouts, are taken together by kernel.
 
-    Mean milliseconds per run: `thread_ms` in these steps by thread, what all cores share counted whole on each;
-    `span_ms` from the first begin to the last end, whatever else ran in between.
+    Mean milliseconds per run: `thread_ms` in these steps by thread, what all cores share spread evenly; `span_ms` from
+    the first begin to the last end, whatever else ran in between.
     """
 
     node: str
@@ -92,11 +92,12 @@ def profile(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Times:
-    """The steps, and when they began and ended: milliseconds since the first begin, [run, step]."""
+    """The steps, when they began and ended, milliseconds since the first begin, and the work in them: [run, step]."""
 
     steps: list[StepTime]
     begin: Array
     end: Array
+    busy: Array
     threads: int
 
     @classmethod
@@ -104,17 +105,19 @@ class _Times:
         shape = len(rounds), len(rounds[0])
         begin = np.array([[e.begin_ns for e in r] for r in rounds], np.int64).reshape(shape)
         end = np.array([[e.end_ns for e in r] for r in rounds], np.int64).reshape(shape)
+        busy = np.array([[e.busy_ns for e in r] for r in rounds], np.int64).reshape(shape)
         zero = begin.min(1, keepdims=True, initial=begin.max(initial=0))
-        return cls(rounds[0], (begin - zero) / 1e6, (end - zero) / 1e6, threads)
+        return cls(rounds[0], (begin - zero) / 1e6, (end - zero) / 1e6, busy / 1e6, threads)
 
     def by_thread(self, steps: list[int]) -> tuple[float, ...]:
-        """Mean time in these steps on each thread."""
-        busy = [0.0] * self.threads
+        """Mean work in these steps on each thread."""
+        work = [0.0] * self.threads
         for step in steps:
-            mean, core = float((self.end[:, step] - self.begin[:, step]).mean()), self.steps[step].core
-            for thread in range(self.threads) if core == ALL_CORES else (core % self.threads,):
-                busy[thread] += mean
-        return tuple(busy)
+            core, mean = self.steps[step].core, float(self.busy[:, step].mean())
+            threads = range(self.threads) if core == ALL_CORES else (core % self.threads,)
+            for thread in threads:
+                work[thread] += mean / len(threads)
+        return tuple(work)
 
     def span(self, steps: list[int]) -> float:
         """Mean time from the first begin to the last end of those of these steps that took any."""

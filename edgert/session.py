@@ -56,7 +56,8 @@ class SessionDescription:
 @dataclass(frozen=True, slots=True)
 class StepTime:
     """One executed step: its position, the core of the program (or ALL_CORES), kernel and first ONNX node; monotonic
-    clock, nanoseconds. What all cores shared lasts from the first begin to the last end."""
+    clock, nanoseconds. What all cores shared lasts from the first begin to the last end; `busy_ns` is the work of all
+    threads in it."""
 
     step: int
     core: int
@@ -64,6 +65,7 @@ class StepTime:
     node: str
     begin_ns: int
     end_ns: int
+    busy_ns: int
 
 
 def load(
@@ -170,7 +172,7 @@ class Session:
         def report(_: object, event: Any) -> None:
             e = event.contents
             node = e.node.decode("utf-8", "replace")
-            hook(StepTime(e.step, e.core, e.kernel.decode(), node, e.begin_ns, e.end_ns))  # type: ignore[misc]
+            hook(StepTime(e.step, e.core, e.kernel.decode(), node, e.begin_ns, e.end_ns, e.busy_ns))  # type: ignore[misc]
 
         with self._lock:
             self._require_open()

@@ -132,6 +132,7 @@ typedef struct edgert_step_event {
   const char *node;
   uint64_t begin_ns;
   uint64_t end_ns;
+  uint64_t busy_ns; /* in the step, of all threads together */
 } edgert_step_event;
 
 typedef void (*edgert_profile_hook)(void *user, const edgert_step_event *event);
