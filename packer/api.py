@@ -21,6 +21,7 @@ from packer.golden import make_golden
 from packer.importers import import_onnx
 from packer.passes import optimize
 from packer.planner import plan
+from packer.tune.measured import Measured
 from targets.base import TargetError, resolve
 
 __all__ = ["PackReport", "ProgramReport", "compile_model", "pack"]
@@ -65,6 +66,7 @@ def pack(
     implementation: str | None = None,
     search: str = "exact",
     partial_sums: bool = False,
+    measured: Mapping[str, Measured] | None = None,
     golden: bool = True,
     atol: float = 1e-6,
     rtol: float = 1e-4,
@@ -75,10 +77,11 @@ def pack(
     `model` is a path or an onnx.ModelProto. `shapes` pins the shapes of inputs by name, `constants` the values. Each
     target gets a program for every number of `cores`; they share weights. `search` is the planner's strategy.
     `implementation` is used by every node that offers it, such as "im2col-nhwc" by convolutions; by default the
-    cheapest one is. With `golden` the bundle carries a sample and the tolerances (|got - want| <= atol + rtol *
-    max|want|) its
-    self-test uses. Raises packer.errors.ModelError for a model that cannot be packed, targets.base.TargetError for an
-    unknown or unfit target or implementation. Nothing is written unless everything succeeded.
+    cheapest one is. `measured` has what is known of the devices that targets (by name) stand for; without it costs are
+    those of the targets' models, and the same model gives the same bundle anywhere. With `golden` the bundle carries a
+    sample and the tolerances (|got - want| <= atol + rtol * max|want|) its self-test uses. Raises
+    packer.errors.ModelError for a model that cannot be packed, targets.base.TargetError for an unknown or unfit target
+    or implementation. Nothing is written unless everything succeeded.
     """
     started = time.perf_counter()
     path = Path(output)
@@ -92,6 +95,7 @@ def pack(
         implementation=implementation,
         search=search,
         partial_sums=partial_sums,
+        measured=measured,
         golden=golden,
         atol=atol,
         rtol=rtol,
@@ -112,13 +116,16 @@ def compile_model(
     implementation: str | None = None,
     search: str = "exact",
     partial_sums: bool = False,
+    measured: Mapping[str, Measured] | None = None,
     golden: bool = True,
     atol: float = 1e-6,
     rtol: float = 1e-4,
     progress: Progress | None = None,
 ) -> Bundle:
     """Everything `pack` does but writing the file."""
+    known = measured or {}
     chosen = [resolve(name) for name in dict.fromkeys(targets)]
+    chosen = [known[target.name].on(target) if target.name in known else target for target in chosen]
     if not chosen:
         raise TargetError("no target to pack for was given")
     if not cores or not all(1 <= count <= MOST_CORES for count in cores):
@@ -134,9 +141,9 @@ def compile_model(
     counts = tuple(dict.fromkeys(cores))
     for number, (target, count) in enumerate(itertools.product(chosen, counts)):
         tell("plan", number / (len(chosen) * len(counts)))
-        programs.append(
-            plan(graph, target, count, implementation=implementation, search=search, partial_sums=partial_sums)
-        )
+        records = known[target.name].of(graph, target) if target.name in known else None
+        options = {"implementation": implementation, "search": search, "partial_sums": partial_sums}
+        programs.append(plan(graph, target, count, records=records, **options))
     goldens: tuple[Golden, ...] = ()
     if golden:
         tell("golden", 0.0)

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from packer.planner.costs import Signature
 
@@ -147,7 +148,7 @@ class Records:
     ) -> None:
         self.close()
 
-    def _all(self, query: str, *values: str) -> list[tuple[str, ...]]:
+    def _all(self, query: str, *values: str) -> list[tuple[Any, ...]]:
         with self._lock, _about(self.path):
             return self._file.execute(query, values).fetchall()
 
