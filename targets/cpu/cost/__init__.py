@@ -13,12 +13,13 @@ from packer.ir.ops import (
     Binary,
     Concat,
     Conv,
+    ConvTranspose,
     Expand,
     Lrn,
     MatMul,
     Normalize,
+    Pad,
     Pool,
-    Recurrent,
     Reduce,
     Reshape,
     Resize,
@@ -30,34 +31,42 @@ from packer.ir.ops import (
     Unary,
 )
 from targets.base import Form, Layout, Work
-from targets.cpu.cost import stream
+from targets.cpu.cost import fold, matrix, move, pointwise, window
 from targets.cpu.cost.at import At, at
 from targets.cpu.cost.conv import conv_seconds
-from targets.cpu.cost.matrix import matmul_seconds, recurrent_seconds
+from targets.cpu.cost.depthwise import depthwise_seconds
+from targets.cpu.cost.direct import direct_seconds
 from targets.machine import Machine
 
-__all__ = ["barrier_seconds", "reorder_seconds", "seconds", "transfer_seconds"]
+__all__ = ["reorder_seconds", "seconds"]
 
 _Model = Callable[[Work, Form, Sequence[float], At], float]
+_CONVOLUTIONS: dict[str, _Model] = {
+    "packed": conv_seconds,
+    "depthwise": depthwise_seconds,
+    "direct": direct_seconds,
+    "im2col-caffe": matrix.im2col_seconds,
+    "im2col-nhwc": matrix.im2col_seconds,
+}
 _MODELS: dict[type, _Model] = {
-    Binary: stream.pointwise_seconds,
-    Concat: stream.concat_seconds,
-    Conv: conv_seconds,
-    Expand: stream.copy_seconds,
-    Lrn: stream.lrn_seconds,
-    MatMul: matmul_seconds,
-    Normalize: stream.fold_seconds,
-    Pool: stream.pool_seconds,
-    Recurrent: recurrent_seconds,
-    Reduce: stream.fold_seconds,
-    Reshape: stream.copy_seconds,
-    Resize: stream.resize_seconds,
-    ScaleShift: stream.pointwise_seconds,
-    Slice: stream.copy_seconds,
-    Softmax: stream.fold_seconds,
-    Tile: stream.copy_seconds,
-    Transpose: stream.copy_seconds,
-    Unary: stream.pointwise_seconds,
+    Binary: pointwise.pointwise_seconds,
+    Concat: move.concat_seconds,
+    ConvTranspose: matrix.conv_transpose_seconds,
+    Expand: move.copy_seconds,
+    Lrn: window.lrn_seconds,
+    MatMul: matrix.matmul_seconds,
+    Normalize: fold.normalize_seconds,
+    Pad: move.pad_seconds,
+    Pool: window.pool_seconds,
+    Reduce: fold.reduce_seconds,
+    Reshape: move.copy_seconds,
+    Resize: window.resize_seconds,
+    ScaleShift: pointwise.pointwise_seconds,
+    Slice: move.copy_seconds,
+    Softmax: fold.softmax_seconds,
+    Tile: move.copy_seconds,
+    Transpose: move.copy_seconds,
+    Unary: pointwise.pointwise_seconds,
 }
 
 
@@ -67,12 +76,15 @@ def seconds(
     """Predicted time of one step: `work` in `form` on core `core` of `machine.cores` while `active` cores work.
 
     `distances` has for every input (anything for an absent one), then every output, how many bytes of memory the core
-    touched since it last touched that operand.
+    touched since it last touched a byte of that operand, the operand included; 0 for an output written over an input.
     """
     place = at(machine, core, active)
     if not any(type.elements for type in work.outputs):
         return place.step
-    model = _MODELS.get(type(work.op), stream.scalar_seconds)
+    if isinstance(work.op, Conv):
+        model = _CONVOLUTIONS[form.implementation]
+    else:
+        model = _MODELS.get(type(work.op), pointwise.scalar_seconds)
     return place.step + model(work, form, distances, place)
 
 
@@ -88,14 +100,4 @@ def reorder_seconds(
     """Predicted time of the step that changes the layout of a tensor last touched `distance` bytes ago; if not given,
     just now."""
     place = at(machine, core, active)
-    return place.step + stream.reorder_seconds(type, source, destination, distance, place)
-
-
-def transfer_seconds(machine: Machine, bytes: float) -> float:
-    """How much longer a core takes to read so many bytes because another core wrote them."""
-    return machine.transfer_seconds + bytes * 1e-9 / machine.transfer_gbps if bytes > 0 else 0.0
-
-
-def barrier_seconds(machine: Machine, cores: int) -> float:
-    """Time of `cores` cores waiting for each other; nothing for one."""
-    return machine.barrier_seconds + machine.barrier_seconds_per_core * cores if cores > 1 else 0.0
+    return place.step + move.reorder_seconds(type, source, destination, distance, place)

@@ -19,7 +19,7 @@ _SPAN = 3.0  # cycles to go on to the next span of inputs
 _BROADCAST = 0.5  # cycles to load an input for all lanes
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=1 << 16)
 def _groups(lanes: int, pixels: int, blocks: int) -> tuple[tuple[int, int, int], ...]:
     """How a row of `pixels` by `blocks` is cut: (blocks of a tile, how often, tiles of the row)."""
     widths, found = _WIDTHS[lanes], []
@@ -46,10 +46,10 @@ def dense_seconds(at: At, rows: int, pixels: int, blocks: int, taps: int, spans:
     broadcast = _BROADCAST if at.lanes > 4 else load / 4
     for width, times, tiles in _groups(at.lanes, pixels, blocks):
         count = pixels / tiles * width * vectors
-        weights = width * taps * 64.0
-        again = width * 64.0 * at.byte(2.0 * weights) / at.cycle  # from the cache that a tile's weights fit
+        again = (
+            width * 64.0 * at.reach(2.0 * width * taps * 64.0)[0] / at.cycle
+        )  # from the cache that these weights fit
         tap = max(count / at.fma, width * vectors * load + pixels / tiles * broadcast, at.latency, again)
         cycles += times * rows * tiles * (taps * tap + spans * _SPAN + _TILE + count / at.store)
     busy = cycles * at.cycle / at.efficiency.dense
-    fetch = blocks * taps * 64.0 * at.byte(distance)
-    return max(busy, fetch)
+    return max(busy, at.moved(blocks * taps * 64.0, distance))

@@ -1,0 +1,71 @@
+"""Pointwise kernels: one pass over all elements by vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from packer.ir.ops import Activation, Binary
+from targets.base import Form, Layout, Work
+from targets.cpu.cost.at import At
+from targets.cpu.cost.operands import operands, overlapped, vectors_of
+
+__all__ = ["activation_cycles", "pointwise_seconds", "scalar_seconds"]
+
+# Cycles a vector of functions that are more than a few instructions, where one multiply-add is issued a cycle.
+_FUNCTIONS = {
+    "celu": 17.7, "elu": 14.5, "erf": 34.5, "exp": 9.9, "floor": 9.1, "ceil": 9.1, "round": 9.1, "gelu": 39.0,
+    "gelu_tanh": 27.5, "log": 27.0, "mish": 16.9, "reciprocal": 6.0, "selu": 15.4, "sigmoid": 13.8, "sign": 3.5,
+    "shrink": 3.2, "silu": 16.5, "softplus": 62.6, "softsign": 6.0, "sqrt": 9.9, "tanh": 18.8,
+}  # fmt: skip
+# Cycles an element of those that call the C library.
+_CALLS = {
+    "sin": 22.0, "cos": 22.0, "tan": 33.0, "asin": 27.0, "acos": 27.0, "atan": 31.0, "sinh": 43.0, "cosh": 27.0,
+    "asinh": 56.0, "acosh": 28.0, "atanh": 39.0, "pow": 45.0, "mod": 20.0, "fmod": 20.0,
+}  # fmt: skip
+_FREE = ("relu", "clip")  # applied to registers by kernels that end with limits
+_ROW = 4.0  # cycles to go on to the next row of a planar broadcast
+_RUN = 60.0  # cycles to go on to the next channel of planar scales and shifts
+# Cycles an element of kernels that have no vectors; what is not here has 3.
+_SCALAR = {
+    "ArgReduce": 6.0, "Cast": 2.0, "CumSum": 5.0, "GridSample": 30.0, "MaxUnpool": 2.0, "NonMaxSuppression": 30.0,
+    "Recurrent": 0.3, "RoiAlign": 30.0, "TopK": 7.5, "Where": 2.0,
+}  # fmt: skip
+
+
+def activation_cycles(activation: Activation | None, vectors: float, at: At, free: bool = True) -> float:
+    """Cycles to apply a fused activation to vectors in the first cache; limits cost nothing if they are `free`."""
+    if activation is None or (free and activation.kind in _FREE):
+        return 0.0
+    return function_cycles(activation.kind, vectors, at)
+
+
+def function_cycles(kind: str, vectors: float, at: At, inputs: int = 1) -> float:
+    if kind in _CALLS:
+        return vectors * at.lanes * _CALLS[kind]
+    return vectors * max(_FUNCTIONS.get(kind, 6.0 if kind == "div" else 0.0) / at.fma, inputs / at.load, 1 / at.store)
+
+
+def pointwise_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
+    """Unary, Binary, ScaleShift."""
+    op, x, y = work.op, work.inputs[0], work.outputs[0]
+    assert x is not None
+    if not (x.dtype.is_float and y.dtype.is_float):
+        return scalar_seconds(work, form, distances, at)
+    vectors = vectors_of(y, form.outputs[0], at)
+    moving = sum(type == y for type in work.inputs)
+    cycles = function_cycles(getattr(op, "kind", ""), vectors, at, max(moving, 1))
+    if form.outputs[0] is Layout.PLANAR and len(work.inputs) > 1:
+        if isinstance(op, Binary):
+            cycles += _ROW * prod(y.shape[:-1]) * (moving == 1)
+        else:
+            cycles += _RUN * prod(y.shape[:2])
+    cycles += activation_cycles(getattr(op, "activation", None), vectors, at, free=False)
+    return overlapped(cycles * at.cycle / at.efficiency.elementwise, operands(work, form, distances, at))
+
+
+def scalar_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
+    """Whatever has no model of its own: a few cycles an element of what is larger, inputs or outputs."""
+    elements = max(type.elements for type in (*work.inputs, *work.outputs) if type is not None)
+    cycles = _SCALAR.get(type(work.op).__name__, 3.0) * elements
+    return overlapped(cycles * at.cycle / at.efficiency.scalar, operands(work, form, distances, at))

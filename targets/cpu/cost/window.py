@@ -1,0 +1,83 @@
+"""Kernels over windows: pooling, local response normalisation, resizing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
+
+from packer.ir.ops import Lrn, Pool, Resize
+from targets.base import Form, Layout, Work
+from targets.cpu.cost.at import At
+from targets.cpu.cost.operands import operands, overlapped, vectors_of
+
+__all__ = ["inside", "lrn_seconds", "pool_seconds", "resize_seconds"]
+
+
+@lru_cache(maxsize=1 << 14)
+def inside(extent: int, out: int, kernel: int, stride: int, dilation: int, pad: int) -> tuple[int, int]:
+    """Along one dimension: taps of all outputs that lie in the input, and outputs all of whose taps do."""
+    taps = whole = 0
+    for first in range(-pad, out * stride - pad, stride):
+        before = -(-max(-first, 0) // dilation)
+        after = max(0, -(-(extent - first) // dilation))
+        count = max(min(kernel, after) - before, 0)
+        taps += count
+        whole += count == kernel
+    return taps, whole
+
+
+def pool_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
+    op, x, y = work.op, work.inputs[0], work.outputs[0]
+    assert isinstance(op, Pool)
+    assert x is not None
+    spans = [
+        inside(x.shape[2 + i], y.shape[2 + i], op.kernel[i], op.strides[i], op.dilations[i], op.pads[i])
+        for i in range(len(op.kernel))
+    ]
+    taps = prod(span[0] for span in spans)
+    positions = prod(y.shape[2:])
+    average = op.kind == "average"
+    if not x.dtype.is_float or len(work.outputs) > 1 or op.kind == "lp":
+        cycles = y.shape[0] * y.shape[1] * (2.5 * taps + 12.0 * positions) / at.efficiency.scalar
+    elif form.inputs[0] is Layout.BLOCK16:
+        vectors = vectors_of(y, form.outputs[0], at) / positions
+        calls = positions / y.shape[-1] * (y.shape[-1] - spans[-1][1] + 1)  # one for all outputs within a row
+        cycles = vectors * (
+            taps * (1.8 if average else 2.5) / at.fma + positions * (8.0 if average else 1.0) + calls * 30.0
+        )
+        cycles /= at.efficiency.pool
+    else:
+        rows, width = y.shape[0] * y.shape[1] * positions // y.shape[-1], -(-x.shape[-1] // at.lanes)
+        height = prod(span[0] for span in spans[:-1]) / (positions / y.shape[-1])
+        steps = 1.0 if op.strides[-1] <= 2 else 8.0
+        slide = op.kernel[-1] * -(-y.shape[-1] // at.lanes) * steps
+        cycles = rows * (90.0 + 1.6 * width * height + 4.0 * slide + (12.0 * width if average else 0.0))
+        cycles /= at.efficiency.pool
+    return overlapped(cycles * at.cycle, operands(work, form, distances, at))
+
+
+def lrn_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
+    op, y = work.op, work.outputs[0]
+    assert isinstance(op, Lrn)
+    pixels = y.shape[0] * prod(y.shape[2:])
+    vectors = vectors_of(y, form.outputs[0], at)
+    if form.outputs[0] is Layout.BLOCK16:
+        cycles = 125.0 * pixels + vectors * (61.0 + 1.2 * op.size) / at.fma
+    else:
+        cycles = 110.0 * y.shape[1] * -(-pixels // 256) + vectors * (53.0 + 0.9 * op.size) / at.fma
+    return overlapped(cycles * at.cycle / at.efficiency.elementwise, operands(work, form, distances, at))
+
+
+def resize_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
+    """Rows of the output; those that repeat the one before are copied."""
+    op, y = work.op, work.outputs[0]
+    assert isinstance(op, Resize)
+    if form.outputs[0] is Layout.BLOCK16:
+        row, vector = {"nearest": (26.0, 4.5), "linear": (120.0, 12.0), "cubic": (200.0, 40.0)}[op.mode]
+        vectors = vectors_of(y, form.outputs[0], at)
+        cycles = row * vectors * at.lanes / 16 / max(y.shape[-1], 1) + vector * vectors
+    else:
+        row, element = {"nearest": (24.0, 0.53), "linear": (65.0, 2.45), "cubic": (93.0, 4.3)}[op.mode]
+        cycles = row * prod(y.shape[:-1]) + element * y.elements
+    return overlapped(cycles * at.cycle / at.efficiency.scalar, operands(work, form, distances, at))
