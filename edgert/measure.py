@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import os
 import resource
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -18,7 +20,7 @@ from edgert.dtypes import Array
 from edgert.fingerprint import fastest_cpus, this_device
 from edgert.session import StepTime, load
 
-__all__ = ["LEVELS", "StepMeasurement", "measure_step"]
+__all__ = ["LEVELS", "StepMeasurement", "measure_bundle", "measure_step"]
 
 LEVELS = ("l2", "l3", "memory")  # where weights can come from
 _LEAST, _MOST = 5, 100  # runs
@@ -65,6 +67,14 @@ def measure_step(path: str | os.PathLike[str], step: int, weights: str) -> StepM
             events.clear()
         counted = calm if len(calm) >= _LEAST else sorted(seconds)[:_SHORTEST]
         return StepMeasurement(float(np.median(counted)), _spread(counted), len(counted))
+
+
+def measure_bundle(data: bytes, step: int, weights: str) -> StepMeasurement:
+    """measure_step of a bundle that came over a network."""
+    with tempfile.TemporaryDirectory(prefix="edgert-") as folder:
+        path = Path(folder) / "probe.edge"
+        path.write_bytes(data)
+        return measure_step(path, step, weights)
 
 
 def _enough(seconds: list[float], calm: list[float], spent: float) -> bool:

@@ -19,6 +19,7 @@ from edgert.cli.profile import profile
 from edgert.cli.run import run
 from edgert.cli.selftest import selftest
 from edgert.cli.targets import targets
+from edgert.cli.tune import tune
 from edgert.cli.verify import verify
 
 __all__ = ["app", "main"]
@@ -34,7 +35,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _function in (pack, plan, info, check, run, bench, profile, selftest, verify, targets, devices, demo):
+for _function in (pack, tune, plan, info, check, run, bench, profile, selftest, verify, targets, devices, demo):
     app.command(cls=Verb)(_function)
 
 

@@ -14,7 +14,7 @@ __all__ = ["Root", "Verb"]
 _MOST_LINES = 4
 _DEBUG = "--debug"
 _PACK = "'edgert[pack]'"
-_PACKAGES = {"sklearn": "'edgert[demo]'", "onnxruntime": "onnxruntime"}
+_PACKAGES = {"sklearn": "'edgert[demo]'", "onnxruntime": "onnxruntime", "distributed": "'edgert[cluster]'"}
 
 
 class Root(TyperGroup):

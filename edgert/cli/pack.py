@@ -37,6 +37,13 @@ def pack(
     partial_sums: Annotated[
         bool, typer.Option("--partial-sums", help="Cores may share input channels; last bits then depend on --cores.")
     ] = False,
+    records: Annotated[
+        Path | None, typer.Option("--records", help="What `edgert tune` measured. [default: the file it writes to]")
+    ] = None,
+    no_records: Annotated[bool, typer.Option("--no-records", help="Plan by the cost model alone.")] = False,
+    device: Annotated[
+        str | None, typer.Option("--device", metavar="NAME", help="Part of whose records' name; default: this machine.")
+    ] = None,
     golden: Annotated[bool, typer.Option("--golden/--no-golden", help="Store a sample for the self-test.")] = True,
     atol: Annotated[float, typer.Option("--atol", min=0, help="Absolute tolerance of the self-test.")] = 1e-6,
     rtol: Annotated[float, typer.Option("--rtol", min=0, help="Tolerance relative to the output's maximum.")] = 1e-4,
@@ -44,22 +51,25 @@ def pack(
 ) -> None:
     """Compile an ONNX model into a bundle."""
     from edgert.cli._inputs import parse_counts, parse_pair, parse_shape, read_array
+    from edgert.cli._measured import read_measured
     from edgert.cli._output import print_json, size
     from edgert.cli._progress import Progress
     from packer.api import pack as pack_model
 
     pinned = [parse_pair(text, "pin") for text in pin or ()]
+    targets = tuple(target or ("cpu",))
     with Progress("pack") as tell:
         report = pack_model(
             model,
             output or model.with_suffix(".edge"),
-            targets=tuple(target or ("cpu",)),
+            targets=targets,
             shapes=dict(parse_shape(text) for text in shape or ()),
             constants={name: read_array(Path(file), name) for name, file in pinned},
             cores=parse_counts(cores, "cores"),
             implementation=implementation,
             search=search,
             partial_sums=partial_sums,
+            measured={} if no_records else read_measured(records, device, targets),
             golden=golden,
             atol=atol,
             rtol=rtol,

@@ -14,15 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from edgert import __version__
 from edgert.errors import EdgertError
 from packer.bundle.writer import write_bundle
 from packer.ir import Graph
+from packer.ir.ops.base import ShapeError
 from packer.planner import make_plan
 from packer.tune.candidates import Candidate, Candidates
 from packer.tune.measured import Measured, weights_from
 from packer.tune.probe import probe
 from packer.tune.records import Record, Records
-from targets.base import Target
+from targets.base import Target, TargetError
 
 __all__ = ["Campaign", "CampaignReport", "Measure", "PlanTimes", "Timing"]
 
@@ -82,28 +84,39 @@ class Campaign:
         records: Records,
         device: str,
         core: str,
-        provenance: str,
+        who: str,
     ) -> None:
         known = Measured.load(records, device, core)
         self.graph, self.target, self.cores = graph, known.on(target), tuple(cores)
-        self.records, self.device, self.core, self.provenance = records, device, core, provenance
+        self.records, self.device, self.core = records, device, core
+        self.provenance = f"edgert {__version__}, {who}"
         self.weights = weights_from(graph, self.target.machine)
         self.known = dict(known.of(graph, self.target))
         self.candidates = Candidates(graph, self.target, cores, self.known)
-        self.recorded = len(self.candidates.all) - self.candidates.left
+        self.recorded = self.total - self.left
         self.measured = self.failed = 0
         self.failure = ""
         self._before = self._predict()
-        self._lock = threading.Lock()
+        self._lock, self._stopped = threading.Lock(), threading.Event()
 
-    def run(self, measure: Measure, until: float = math.inf, progress: Callable[[float], None] | None = None) -> None:
-        """Measure one candidate after another, until all are or the monotonic clock shows `until`.
+    @property
+    def total(self) -> int:
+        """How many candidates there are."""
+        return len(self.candidates.all)
 
-        What cannot be measured is counted and left to the model. If `measure` raises anything but EdgertError and
-        MemoryError, its candidate is left for others. `progress` is told the part of all candidates that is done.
+    @property
+    def left(self) -> int:
+        """How many of them nobody has begun to measure."""
+        return self.candidates.left
+
+    def run(self, measure: Measure, until: float = math.inf, progress: Callable[[], None] | None = None) -> None:
+        """Measure one candidate after another, until all are, or the monotonic clock shows `until`, or `stop`.
+
+        What cannot be measured is counted and left to the model. If `measure` raises anything but an EdgertError or a
+        MemoryError, `run` does, too, and the candidate is left for others. `progress` is called after each.
         """
         with tempfile.TemporaryDirectory(prefix="edgert-") as folder:
-            while time.monotonic() < until:
+            while time.monotonic() < until and not self._stopped.is_set():
                 with self._lock:
                     candidate = self.candidates.next()
                 if candidate is None:
@@ -115,7 +128,11 @@ class Campaign:
                         self.candidates.reopen(candidate)
                     raise
                 if progress:
-                    progress(1 - self.candidates.left / len(self.candidates.all))
+                    progress()
+
+    def stop(self) -> None:
+        """Let every `run` end after the candidate it is at."""
+        self._stopped.set()
 
     def report(self) -> CampaignReport:
         """What was done so far."""
@@ -123,7 +140,7 @@ class Campaign:
         plans = tuple(map(PlanTimes, self.cores, self._before, after))
         return CampaignReport(
             self.device, self.core, self.target.name, self.weights,
-            self.measured, self.recorded, self.candidates.left, self.failed, self.failure, plans,
+            self.measured, self.recorded, self.left, self.failed, self.failure, plans,
         )  # fmt: skip
 
     def _measure(self, candidate: Candidate, measure: Measure, path: Path) -> None:
@@ -133,7 +150,7 @@ class Campaign:
             path.unlink(missing_ok=True)  # much faster than to replace it
             write_bundle(made.bundle, path, durable=False)
             timing = measure(path, made.step, self.weights if any(candidate.work.constant) else "l2")
-        except (EdgertError, MemoryError) as error:
+        except (EdgertError, ShapeError, TargetError, MemoryError) as error:
             with self._lock:
                 self.failed += 1
                 self.failure = self.failure or f"{candidate.signature}: {error}"

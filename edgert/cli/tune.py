@@ -1,0 +1,108 @@
+"""`edgert tune`: measure on the device what the planner otherwise estimates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from edgert.cli._options import Json
+
+if TYPE_CHECKING:
+    from packer.tune import CampaignReport
+
+__all__ = ["tune"]
+
+
+def tune(
+    model: Annotated[
+        Path | None, typer.Argument(metavar="[MODEL]", dir_okay=False, help="The network, model.onnx.")
+    ] = None,
+    target: Annotated[str, typer.Option("--target", help="The target that is the device.")] = "cpu",
+    cores: Annotated[
+        str, typer.Option("--cores", metavar="1,2,4", help="Measure for programs of these numbers of cores.")
+    ] = "1,2,4",
+    budget: Annotated[
+        str, typer.Option("--budget", metavar="60s", help="Measure for that long: 90s, 5m, 1h; 0: until all is done.")
+    ] = "60s",
+    records: Annotated[
+        Path | None, typer.Option("--records", help="Record file. [default: $EDGERT_RECORDS, or in your data folder]")
+    ] = None,
+    shape: Annotated[
+        list[str] | None, typer.Option("--shape", metavar="NAME=1x3x224x224", help="Fix an input's shape; repeatable.")
+    ] = None,
+    pin: Annotated[
+        list[str] | None, typer.Option("--pin", metavar="NAME=FILE", help="Make an input a constant; npy, npz or pb.")
+    ] = None,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="First measure this machine itself: speeds, caches, waiting.")
+    ] = False,
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", metavar="ADDRESS", help="Measure on the workers of a Dask scheduler.")
+    ] = None,
+    merge: Annotated[
+        list[Path] | None, typer.Option("--merge", metavar="FILE", help="First add another record file; repeatable.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Measure a network's layers on the device. Later `pack`s plan with it; run it again to go on where it stopped."""
+    from edgert.cli._inputs import parse_counts, parse_pair, parse_shape, read_array
+    from edgert.cli._output import print_json
+    from edgert.cli._tuning import calibrate_here, run_campaigns
+    from edgert.errors import InvalidArgumentError
+    from packer.importers import import_onnx
+    from packer.passes import optimize
+    from packer.tune import Records, default_path
+    from targets.base import resolve
+
+    if model is None and not calibrate and not merge:
+        raise InvalidArgumentError("nothing to do\nMeasure for a network: edgert tune model.onnx; or: tune --calibrate")
+    chosen, seconds, counts = resolve(target), _seconds(budget), parse_counts(cores, "cores")
+    path = records or default_path()
+    reports: list[CampaignReport] = []
+    calibrated = ""
+    with Records(path, create=True) as file:
+        for other in merge or ():
+            file.merge(other)
+        if calibrate:
+            calibrated = calibrate_here(file)
+        if model is not None:
+            shapes = dict(parse_shape(text) for text in shape or ())
+            pinned = (parse_pair(text, "pin") for text in pin or ())
+            constants = {name: read_array(Path(value), name) for name, value in pinned}
+            graph = optimize(import_onnx(model, shapes=shapes, constants=constants))
+            reports = run_campaigns(graph, chosen, counts, file, seconds, cluster)
+    if json:
+        print_json({"records": path, "calibrated": calibrated, "devices": reports})
+        return
+    if calibrated:
+        typer.echo(f"calibrated: {calibrated}")
+    for report in reports:
+        _show(report)
+    typer.echo(f"records: {path}")
+
+
+def _show(report: CampaignReport) -> None:
+    from edgert.cli._output import print_table
+
+    typer.echo(f"{report.target} on {report.device}, {report.core}")
+    failed = f", {report.failed} impossible ({report.failure.splitlines()[0]})" if report.failed else ""
+    typer.echo(f"  measured {report.measured}, known before {report.recorded}, left {report.left}{failed}")
+    rows = [(str(plan.cores), f"{plan.before_ms:.3f}", f"{plan.after_ms:.3f}") for plan in report.plans]
+    print_table(("cores", "predicted ms before", "now"), rows, right="cores predicted ms before now", indent=2)
+
+
+def _seconds(text: str) -> float:
+    """60.0 of 60s or 1m; infinity of 0."""
+    from edgert.errors import InvalidArgumentError
+
+    unit = {"s": 1, "m": 60, "h": 3600}.get(text[-1:], 1)
+    number = text.rstrip("smh") if text[-1:] in "smh" else text
+    try:
+        seconds = float(number) * unit
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise InvalidArgumentError(f"--budget: expected a time such as 60s, 5m or 1h, got '{text}'")
+    return seconds or float("inf")
