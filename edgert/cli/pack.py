@@ -58,6 +58,7 @@ def pack(
 
     pinned = [parse_pair(text, "pin") for text in pin or ()]
     targets = tuple(target or ("cpu",))
+    measured = {} if no_records else read_measured(records, device, targets)
     with Progress("pack") as tell:
         report = pack_model(
             model,
@@ -69,7 +70,7 @@ def pack(
             implementation=implementation,
             search=search,
             partial_sums=partial_sums,
-            measured={} if no_records else read_measured(records, device, targets),
+            measured=measured,
             golden=golden,
             atol=atol,
             rtol=rtol,

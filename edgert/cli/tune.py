@@ -90,7 +90,8 @@ def _show(report: CampaignReport) -> None:
     failed = f", {report.failed} impossible ({report.failure.splitlines()[0]})" if report.failed else ""
     typer.echo(f"  measured {report.measured}, known before {report.recorded}, left {report.left}{failed}")
     rows = [(str(plan.cores), f"{plan.before_ms:.3f}", f"{plan.after_ms:.3f}") for plan in report.plans]
-    print_table(("cores", "predicted ms before", "now"), rows, right="cores predicted ms before now", indent=2)
+    typer.echo("  predicted for one run:")
+    print_table(("cores", "ms_before", "ms_now"), rows, right="cores ms_before ms_now", indent=2)
 
 
 def _seconds(text: str) -> float:
