@@ -187,9 +187,12 @@ def networks() -> Iterator[tuple[ModelProto, str | None]]:
     """The small networks, convolutions of constant weights also by their other implementations."""
     for network in models():
         yield network, None
-        weights = {tensor.name for tensor in network.graph.initializer}
-        if any(node.op_type == "Conv" and node.input[1] in weights for node in network.graph.node):
+        weights = {tensor.name: tensor.dims for tensor in network.graph.initializer}
+        found = [weights[n.input[1]] for n in network.graph.node if n.op_type == "Conv" and n.input[1] in weights]
+        if found:
             yield from ((network, name) for name in IMPLEMENTATIONS)
+        if any(shape[1] > 1 for shape in found):  # not depthwise
+            yield network, "direct"
 
 
 def node_tests() -> Iterator[ModelProto]:

@@ -211,7 +211,7 @@ def test_operands(kernels: dict[str, dict[str, Any]], change: Any, message: str)
         refused_step(found, message)
 
 
-@pytest.mark.parametrize("kernel", ["conv", "conv_transpose", "conv_im2col_nhwc"])
+@pytest.mark.parametrize("kernel", ["conv", "conv_direct", "conv_transpose", "conv_im2col_nhwc"])
 def test_convolutions_ask_for_memory_in_proportion(kernels: dict[str, dict[str, Any]], kernel: str) -> None:
     """Taps a million rows apart, with as much padding: outputs of the same size, from gigabytes of zeros."""
     found, step = steps_of(kernels[kernel])
