@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from packer.ir import Graph, TensorType, extents_of
+from packer.ir import Box, Graph, Node, TensorType, extents_of
 from packer.ir.ops import Binary, Concat, Dependence, Op, Part, Reshape
 from packer.planner.costs import Costs, work_of
 from packer.planner.split import NONE, SHARED, Piece, Split, balanced, splits
@@ -120,9 +120,27 @@ class _Nodes:
         return _undominated(found)
 
     def fitting(self, v: int, forms: tuple[Form, ...], parts: tuple[Part | None, ...]) -> tuple[Form, ...]:
-        """The forms that can run in these parts."""
+        """The forms that can run in these parts: no part reads a part of a block."""
+        if parts == (None,):
+            return forms
         node = self.graph.nodes[v]
-        return tuple(f for f in forms if parts == (None,) or self.target.splittable(self.graph, node, f))
+        cut = {
+            i for part in parts if part is not None for i, box in enumerate(part.reads) if self.cuts_block(node, i, box)
+        }
+        return tuple(
+            form
+            for form in forms
+            if self.target.splittable(self.graph, node, form) and not any(form.inputs[i] is Layout.BLOCK16 for i in cut)
+        )
+
+    def cuts_block(self, node: Node, i: int, box: Box | None) -> bool:
+        """Whether a box of input i begins or ends within a block of channels."""
+        if box is None or not box:
+            return False
+        shape = self.graph.type(node.inputs[i] or "").shape
+        axis = 1 if len(shape) > 1 else 0
+        begin, end = box[axis]
+        return begin % 16 != 0 or (end % 16 != 0 and end != shape[axis])
 
     def among(
         self,
