@@ -67,7 +67,7 @@ def run_campaigns(
         for site in fitting:
             device = (site.device.fingerprint, site.device.core)
             if device not in made:
-                made[device] = Campaign(graph, target, cores, records, *device, site.name)
+                made[device] = Campaign(graph, target, cores, records, *device)
         work = [(site, made[site.device.fingerprint, site.device.core]) for site in fitting]
         with Progress("tune") as tell:
             if cluster is None:
@@ -98,7 +98,7 @@ def _run_here(site: _Site, campaign: Campaign, seconds: float, tell: _Tell) -> N
     def progress() -> None:
         tell(*_stage([campaign], (time.monotonic() - began) / seconds))
 
-    campaign.run(site.measure, began + seconds, progress)
+    campaign.run(site.measure, site.name, began + seconds, progress)
 
 
 def _run_there(
@@ -110,7 +110,7 @@ def _run_there(
 
     def run(site: _Site, campaign: Campaign) -> None:
         try:
-            campaign.run(site.measure, began + seconds)
+            campaign.run(site.measure, site.name, began + seconds)
         except Exception as error:
             failures.append((site, error))
 

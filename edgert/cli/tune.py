@@ -96,14 +96,11 @@ def _show(report: CampaignReport) -> None:
 
 def _seconds(text: str) -> float:
     """60.0 of 60s or 1m; infinity of 0."""
+    import re
+
     from edgert.errors import InvalidArgumentError
 
-    unit = {"s": 1, "m": 60, "h": 3600}.get(text[-1:], 1)
-    number = text.rstrip("smh") if text[-1:] in "smh" else text
-    try:
-        seconds = float(number) * unit
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < float("inf"):
+    match = re.fullmatch(r"(\d+\.?\d*)([smh]?)", text)
+    if match is None:
         raise InvalidArgumentError(f"--budget: expected a time such as 60s, 5m or 1h, got '{text}'")
-    return seconds or float("inf")
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] or float("inf")

@@ -84,12 +84,10 @@ class Campaign:
         records: Records,
         device: str,
         core: str,
-        who: str,
     ) -> None:
         known = Measured.load(records, device, core)
         self.graph, self.target, self.cores = graph, known.on(target), tuple(cores)
         self.records, self.device, self.core = records, device, core
-        self.provenance = f"edgert {__version__}, {who}"
         self.weights = weights_from(graph, self.target.machine)
         self.known = dict(known.of(graph, self.target))
         self.candidates = Candidates(graph, self.target, cores, self.known)
@@ -109,11 +107,14 @@ class Campaign:
         """How many of them nobody has begun to measure."""
         return self.candidates.left
 
-    def run(self, measure: Measure, until: float = math.inf, progress: Callable[[], None] | None = None) -> None:
+    def run(
+        self, measure: Measure, who: str, until: float = math.inf, progress: Callable[[], None] | None = None
+    ) -> None:
         """Measure one candidate after another, until all are, or the monotonic clock shows `until`, or `stop`.
 
-        What cannot be measured is counted and left to the model. If `measure` raises anything but an EdgertError or a
-        MemoryError, `run` does, too, and the candidate is left for others. `progress` is called after each.
+        `who` measures is noted with the times. What cannot be measured is counted and left to the model. If `measure`
+        raises anything but an EdgertError or a MemoryError, `run` does, too, and the candidate is left for others.
+        `progress` is called after each.
         """
         with tempfile.TemporaryDirectory(prefix="edgert-") as folder:
             while time.monotonic() < until and not self._stopped.is_set():
@@ -122,7 +123,7 @@ class Campaign:
                 if candidate is None:
                     return
                 try:
-                    self._measure(candidate, measure, Path(folder) / "probe.edge")
+                    self._measure(candidate, measure, who, Path(folder) / "probe.edge")
                 except BaseException:
                     with self._lock:
                         self.candidates.reopen(candidate)
@@ -143,7 +144,7 @@ class Campaign:
             self.measured, self.recorded, self.left, self.failed, self.failure, plans,
         )  # fmt: skip
 
-    def _measure(self, candidate: Candidate, measure: Measure, path: Path) -> None:
+    def _measure(self, candidate: Candidate, measure: Measure, who: str, path: Path) -> None:
         """Measure a candidate and store its time."""
         try:
             made = probe(candidate.work, candidate.form, self.target)
@@ -158,7 +159,7 @@ class Campaign:
         self.records.store(
             Record(
                 self.device, self.core, self.weights, candidate.signature,
-                timing.seconds, timing.spread, timing.runs, self.provenance,
+                timing.seconds, timing.spread, timing.runs, f"edgert {__version__}, {who}",
             )
         )  # fmt: skip
         with self._lock:

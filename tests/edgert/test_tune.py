@@ -1,0 +1,265 @@
+"""`edgert tune`, and `edgert pack` with what it stored."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import onnx
+import pytest
+from typer.testing import CliRunner
+
+from edgert import _native, measure
+from edgert.cli import _cluster, app
+from edgert.cli.tune import _seconds
+from edgert.errors import InvalidArgumentError
+from edgert.fingerprint import this_device
+from edgert.reader import read
+from packer.tune import Record, Records
+from tests.edgert.networks import classifier
+from tests.packer.tune.networks import Device
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(*arguments: object, code: int = 0) -> tuple[str, str]:
+    """What a verb prints on stdout and on stderr."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    return result.stdout, result.stderr
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    onnx.save(classifier(), tmp_path / "model.onnx")
+    return tmp_path / "model.onnx"
+
+
+@pytest.fixture
+def pretended(monkeypatch: pytest.MonkeyPatch) -> Device:
+    """A device that measures without running anything."""
+    device = Device()
+    monkeypatch.setattr(measure, "measure_step", device.measure)
+    return device
+
+
+def tune(model: Path, *options: object) -> dict[str, object]:
+    """The report on the one device, of a campaign for one core."""
+    records = model.parent / "records"
+    arguments = ("--records", records, "--shape", "image=1x3x16x8", "--cores", 1, "--json")
+    (found,) = json.loads(run("tune", model, *arguments, *options)[0])["devices"]
+    return dict(found)
+
+
+def test_measures_and_goes_on(model: Path, pretended: Device) -> None:
+    first = tune(model)
+    assert (first["target"], first["core"], first["left"], first["recorded"]) == ("cpu", this_device().core, 0, 0)
+    assert first["measured"] == len(pretended.asked) > 5
+    again = tune(model)
+    assert (again["measured"], again["recorded"]) == (0, first["measured"])
+    text, _ = run("tune", model, "--records", model.parent / "records", "--shape", "image=1x3x16x8", "--cores", "1,2")
+    assert f"known before {first['measured']}, left 0" in text
+    assert str(model.parent / "records") in text
+
+
+def test_really_measures(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "_PATIENCE", 0.01)
+    monkeypatch.setattr(measure, "_MOST_PATIENCE", 0.02)
+    found = tune(model)
+    assert (found["failed"], found["left"]) == (0, 0)
+    assert found["weights"] == "l2"
+
+
+def test_the_budget(model: Path, pretended: Device) -> None:
+    assert tune(model, "--budget", "0.000001s")["measured"] == 0
+    assert tune(model, "--budget", 0)["left"] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("60s", 60), ("90", 90), ("1.5m", 90), ("2h", 7200), ("0", float("inf")), ("0s", float("inf"))],
+)
+def test_times(text: str, seconds: float) -> None:
+    assert _seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "s", "-1s", "1d", "nan", "inf", "1ss"])
+def test_no_times(text: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="--budget"):
+        _seconds(text)
+
+
+def fast_im2col(records: Path, device: str) -> None:
+    """Pretend that Caffe's scheme takes no time on a device."""
+    here = this_device()
+    with Records(records) as file:
+        known = file.seconds(here.fingerprint, here.core)
+    with Records(records, create=True) as file:
+        for level, times in known.items():
+            for signature in times:
+                if " im2col-caffe " in signature:
+                    file.store(Record(device, here.core, level, signature, 1e-9, 0.0, 99, ""))
+
+
+def kernels(bundle: Path) -> set[str]:
+    return {step.kernel for program in read(bundle).programs for step in program.steps}
+
+
+def test_pack_plans_with_what_was_measured_here(model: Path, pretended: Device, tmp_path: Path) -> None:
+    tune(model)
+    records, here = tmp_path / "records", this_device()
+
+    def pack(name: str, *options: object) -> tuple[bytes, str]:
+        arguments = ("--shape", "image=1x3x16x8", "--cores", 1, "--no-golden", "-o", tmp_path / name, "--json")
+        _, told = run("pack", model, *arguments, *options)
+        return (tmp_path / name).read_bytes(), told
+
+    plain, told = pack("plain")
+    assert told == ""
+    fast_im2col(records, here.fingerprint)
+    tuned, told = pack("tuned", "--records", records)
+    assert "measured times" in told
+    assert len(told.splitlines()) == 1
+    assert tuned != plain
+    assert "conv_im2col_caffe" in kernels(tmp_path / "tuned") - kernels(tmp_path / "plain")
+    assert pack("again", "--records", records)[0] == tuned
+    assert pack("without", "--records", records, "--no-records") == (plain, "")
+    general = f"cpu-{here.arch}"
+    assert pack("general", "--target", general, "--records", records) == (pack("same", "--target", general)[0], "")
+
+
+def test_records_of_other_devices_are_used_only_if_asked_for(model: Path, pretended: Device, tmp_path: Path) -> None:
+    tune(model)
+    here = this_device()
+    fast_im2col(tmp_path / "records", "some board")
+    with Records(tmp_path / "records") as file, Records(tmp_path / "theirs", create=True) as theirs:
+        for level, times in file.seconds("some board", here.core).items():
+            theirs.store(*(Record("some board", here.core, level, s, t, 0.0, 1, "") for s, t in times.items()))
+    arguments = ("--shape", "image=1x3x16x8", "--cores", 1, "--no-golden", "--records", tmp_path / "theirs")
+    assert run("pack", model, *arguments, "-o", tmp_path / "here")[1] == ""
+    assert "conv_im2col_caffe" not in kernels(tmp_path / "here")
+    assert "some board" in run("pack", model, *arguments, "-o", tmp_path / "board", "--device", "BOARD")[1]
+    assert "conv_im2col_caffe" in kernels(tmp_path / "board")
+    told = run("pack", model, *arguments, "-o", tmp_path / "x", "--device", "unheard of", code=2)[1]
+    assert "some board" in told
+
+
+def test_calibrated_machines_are_used(model: Path, tmp_path: Path) -> None:
+    from packer.tune import Calibration
+    from targets.machine import Machine
+
+    here = this_device()
+    machine = replace(Machine.load("zen4-server"), barrier_seconds=1.0)
+    with Records(tmp_path / "records", create=True) as file:
+        file.calibrate(Calibration(here.fingerprint, here.core, machine.to_toml(), ""))
+    arguments = ("--shape", "image=1x3x512x8", "--cores", 2, "--no-golden")
+    run("pack", model, *arguments, "-o", tmp_path / "plain")
+    assert "calibrated" in run("pack", model, *arguments, "-o", tmp_path / "slow", "--records", tmp_path / "records")[1]
+    cores = [
+        {step.core for step in read(tmp_path / name).programs[0].steps if step.kernel.startswith("conv")}
+        for name in ("plain", "slow")
+    ]
+    assert cores == [{0, 1}, {0}]
+
+
+def test_merge(model: Path, pretended: Device, tmp_path: Path) -> None:
+    known = tune(model)["measured"]
+    run("tune", "--records", tmp_path / "other", "--merge", tmp_path / "records")
+    here = this_device()
+    with Records(tmp_path / "other") as file:
+        assert len(file.seconds(here.fingerprint, here.core)["l2"]) == known
+
+
+def test_errors(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = ("--records", tmp_path / "records")
+    assert "edgert tune model.onnx" in run("tune", *records, code=2)[1]
+    other = "cpu-aarch64" if this_device().arch == "x86_64" else "cpu-x86_64"
+    told = run("tune", model, *records, "--target", other, "--shape", "image=1x3x8x8", code=2)[1]
+    assert f"expected a device of {other[4:]}, got {this_device().arch}" in told
+    (tmp_path / "broken").write_bytes(b"no database" * 99)
+    assert "not usable as a record file" in run("tune", model, "--records", tmp_path / "broken", code=2)[1]
+    told = run("pack", model, "--records", tmp_path / "broken", "--shape", "image=1x3x8x8", code=2)[1]
+    assert "--no-records" in told
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    told = run("tune", model, *records, "--shape", "image=1x3x8x8", "--cluster", "tcp://127.0.0.1:1", code=2)[1]
+    assert "pip install 'edgert[cluster]'" in told
+
+
+def test_a_cluster_that_does_not_answer(model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("distributed", reason="needs edgert[cluster]")
+    monkeypatch.setattr(_cluster, "_PATIENCE", 0.2)
+    options = ("--records", tmp_path / "records", "--shape", "image=1x3x8x8", "--cluster", "tcp://127.0.0.1:1")
+    told = run("tune", model, *options, code=2)[1]
+    assert "tcp://127.0.0.1:1" in told
+    assert "dask scheduler" in told
+
+
+@contextmanager
+def cluster(folder: Path, *libraries: str) -> Iterator[str]:
+    """The address of a scheduler, and a worker process for each of the libraries."""
+    pytest.importorskip("distributed", reason="needs edgert[cluster]")
+    file = folder / "scheduler.json"
+    common = ("--scheduler-file", file, "--no-dashboard", "--host", "127.0.0.1")
+    dask = (sys.executable, "-m", "dask")
+    with ExitStack() as stack:
+
+        def start(*command: object, library: str = "") -> None:
+            environment = {**os.environ, "PYTHONPATH": str(ROOT), "EDGERT_LIBRARY": library}
+            log = stack.enter_context(open(folder / "log", "ab"))
+            arguments = [str(part) for part in (*dask, *command)]
+            process = subprocess.Popen(arguments, env=environment, cwd=folder, stdout=log, stderr=log)
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+
+        start("scheduler", "--port", 0, *common)
+        for library in libraries:
+            start("worker", *common, "--nthreads", 1, "--no-nanny", library=library)
+        yield wait_for(file, len(libraries))
+
+
+def wait_for(file: Path, workers: int) -> str:
+    """The address in a scheduler's file, once it has so many workers."""
+    from distributed import Client
+
+    for _ in range(600):
+        if file.exists() and file.read_text():
+            break
+        time.sleep(0.1)
+    address = str(json.loads(file.read_text())["address"])
+    with Client(address, set_as_default=False, timeout=60) as client:
+        client.wait_for_workers(workers, timeout=60)
+    return address
+
+
+@pytest.mark.slow
+def test_two_boards_of_a_kind_share_the_work(model: Path, tmp_path: Path) -> None:
+    library = _native.library()._name
+    with cluster(tmp_path, library, library) as address:
+        found = tune(model, "--cluster", address)
+        assert (found["device"], found["failed"], found["left"]) == (this_device().fingerprint, 0, 0)
+        assert tune(model, "--cluster", address)["recorded"] == found["measured"]
+    with sqlite3.connect(tmp_path / "records") as file:
+        who = dict(file.execute("SELECT provenance, count(*) FROM records GROUP BY provenance").fetchall())
+    assert len(who) == 2
+    assert sum(who.values()) == found["measured"]
+
+
+@pytest.mark.slow
+def test_boards_of_two_kinds_measure_for_themselves(model: Path, tmp_path: Path) -> None:
+    library = Path(_native.library()._name)
+    (tmp_path / "other.so").write_bytes(library.read_bytes() + b"other kernels")
+    arguments = ("--records", tmp_path / "records", "--shape", "image=1x3x16x8", "--cores", 1, "--json")
+    with cluster(tmp_path, str(library), str(tmp_path / "other.so")) as address:
+        found = json.loads(run("tune", model, *arguments, "--cluster", address)[0])["devices"]
+    assert len({board["device"] for board in found}) == 2
+    assert found[0]["measured"] == found[1]["measured"] > 5
+    with Records(tmp_path / "records") as file:
+        assert [device for device, _ in file.devices()] == sorted(board["device"] for board in found)

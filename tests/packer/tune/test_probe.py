@@ -1,0 +1,79 @@
+"""A probe runs exactly the piece of work it is for, twice, the second time with weights of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgert.bench import bind_all
+from edgert.session import load
+from packer.bundle.model import Place
+from packer.bundle.writer import write_bundle
+from packer.planner.costs import signature, work_of
+from packer.tune.candidates import Candidate, Candidates
+from packer.tune.probe import probe
+from targets.base import resolve
+from tests.packer.tune.networks import network
+
+TARGET = resolve("cpu")
+CANDIDATES = Candidates(network(), TARGET, (3,), {}).all
+
+
+def test_there_are_candidates_of_every_operator_and_algorithm() -> None:
+    kinds = {(type(c.work.op).__name__, c.form.implementation) for c in CANDIDATES}
+    assert {kind for kind, _ in kinds} == {"Conv", "Concat", "Pool", "Softmax"}
+    assert {"packed", "im2col-caffe", "im2col-nhwc"} <= {name for kind, name in kinds if kind == "Conv"}
+    assert len({c.signature for c in CANDIDATES}) == len(CANDIDATES)
+
+
+@pytest.mark.parametrize("candidate", CANDIDATES[:: len(CANDIDATES) // 20], ids=lambda c: c.signature)
+def test_every_probe_runs(candidate: Candidate, tmp_path: Path) -> None:
+    made = probe(candidate.work, candidate.form, TARGET)
+    write_bundle(made.bundle, tmp_path / "probe.edge", durable=False)
+    with load(tmp_path / "probe.edge", threads=1) as session:
+        bind_all(session)
+        outputs = session.run()
+    assert all(np.isfinite(array).all() for array in outputs.values())
+    assert [output.shape for output in session.outputs] == [type.shape for type in candidate.work.outputs]
+
+
+def test_the_rehearsal_has_everything_but_the_weights_in_common() -> None:
+    candidate = next(c for c in CANDIDATES if c.form.implementation == "packed" and c.work.outputs[0].shape[1] == 32)
+    made = probe(candidate.work, candidate.form, TARGET)
+    program = made.bundle.programs[0]
+    before, step = program.steps[made.step - 1], program.steps[made.step]
+    assert (before.kernel, before.attributes, before.outputs) == (step.kernel, step.attributes, step.outputs)
+    for a, b in zip(before.inputs, step.inputs, strict=True):
+        if program.tensors[b].place is Place.SEGMENT:
+            data, other = program.tensors[a].data, program.tensors[b].data
+            assert data is not None
+            assert other is not None
+            assert data.tobytes() != other.tobytes()
+        else:
+            assert a == b
+
+
+def test_a_probe_is_the_same_every_time(tmp_path: Path) -> None:
+    candidate = CANDIDATES[0]
+    for name in ("a", "b"):
+        write_bundle(probe(candidate.work, candidate.form, TARGET).bundle, tmp_path / name, durable=False)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_a_piece_of_a_concatenation_may_lack_operands() -> None:
+    concat = next(c for c in CANDIDATES if type(c.work.op).__name__ == "Concat" and None not in c.work.inputs)
+    first = concat.work.inputs[0]
+    assert first is not None
+    work = replace(concat.work, inputs=(first, None), outputs=(first,))
+    program = probe(work, concat.form, TARGET).bundle.programs[0]
+    assert all(-1 not in step.inputs for step in program.steps)
+
+
+def test_the_signature_is_that_of_the_node_it_stands_for() -> None:
+    graph = network()
+    for node in graph.nodes:
+        for form in TARGET.forms(graph, node):
+            assert signature(work_of(graph, node), form) in {c.signature for c in CANDIDATES}
