@@ -159,8 +159,9 @@ static void report_times(void) {
       if (middle - begin < job_ns) job_ns = middle - begin;
       if (end - middle < barrier_ns) barrier_ns = end - middle;
     }
-    printf("  %u workers: %.2f us a job, %.2f us a barrier\n", workers, (double)job_ns / (WAITS / 10) / 1000,
-           (double)barrier_ns / WAITS / 1000);
+    const double waits = WAITS;
+    printf("  %u workers: %.2f us a job, %.2f us a barrier\n", workers, (double)job_ns / waits / 100,
+           (double)barrier_ns / waits / 1000);
     ert_pool_close(pool);
   }
 }

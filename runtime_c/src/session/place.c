@@ -7,7 +7,7 @@ bool ert_workers_place(ert_table program, uint32_t workers, const char *folder, 
   const float *speed = speeds.data;
   bool alike = true;
   for (uint32_t i = 1; i < speeds.count; i++) alike = alike && speed[i] == speed[0];
-  if (alike || workers > speeds.count) return false;
+  if (alike) return false;
   uint32_t fastest[ERT_MOST_CORES];
   if (ert_cpus_by_capacity(folder, allowed, workers, fastest) < workers) return false;
   for (uint32_t w = 0; w < workers; w++) { /* by the first of its cores */
