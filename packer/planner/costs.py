@@ -42,7 +42,8 @@ def signature(work: Work, form: Form) -> Signature:
 class Costs:
     """Seconds of one core, remembered by what they depend on.
 
-    `records` holds measured seconds by signature; the model answers for what is not in it.
+    `records` holds seconds by signature, measured on the fastest core while no other was busy; the model answers for
+    what is not in it.
     """
 
     target: Target
@@ -62,8 +63,10 @@ class Costs:
         key = (number, form, distances, speed, active)
         found = self._seconds.get(key)
         if found is None:
-            found = self.records.get(signature(work, form)) if self.records else None
-            found = self.target.seconds(work, form, distances, core, active) if found is None else found / speed
+            found = self.target.seconds(work, form, distances, core, active)
+            measured = self.records.get(signature(work, form)) if self.records else None
+            if measured is not None:  # on one busy core; what sharing memory with others adds is the model's
+                found *= measured / speed / self.target.seconds(work, form, distances, core, 1)
             self._seconds[key] = found
         return found
 

@@ -1,0 +1,45 @@
+"""Records overrule the model, which still knows slow cores and shared memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from packer.ir import DType, TensorType
+from packer.ir.ops import MatMul
+from packer.planner.costs import Costs, signature
+from targets.base import Form, Layout, Work, resolve
+from targets.machine import Machine
+
+PLANAR = Layout.PLANAR
+FORM = Form((PLANAR, PLANAR), (PLANAR,))
+SHAPES = [TensorType(DType.F32, shape) for shape in ((1, 2048), (2048, 1024), (1, 1024))]
+WORK = Work(MatMul(), (SHAPES[0], SHAPES[1]), (SHAPES[2],), (False, True))
+FAR = (0, 1 << 30, 0)  # weights from memory
+
+
+def costs(machine: str, records: dict[str, float]) -> Costs:
+    return Costs(resolve("cpu").on(Machine.load(machine)), records)
+
+
+def seconds(which: Costs, core: int, active: int, distances: tuple[int, ...] = FAR) -> float:
+    return which.seconds(WORK, which.number(WORK), FORM, distances, core, active)
+
+
+def test_a_record_is_the_time_of_one_busy_fast_core() -> None:
+    measured = costs("jetson-tx2", {signature(WORK, FORM): 0.5})
+    assert seconds(measured, 0, 1) == pytest.approx(0.5)
+    assert seconds(measured, 0, 1, (0, 0, 0)) == pytest.approx(0.5)
+    assert seconds(measured, 5, 1) == pytest.approx(0.5 / measured.target.machine.speed(5))
+
+
+def test_busy_neighbours_slow_a_record_as_they_slow_the_model() -> None:
+    model, measured = costs("zen4-server", {}), costs("zen4-server", {signature(WORK, FORM): 0.5})
+    slower = seconds(model, 0, 2) / seconds(model, 0, 1)
+    assert slower > 1.05
+    assert seconds(measured, 0, 2) == pytest.approx(0.5 * slower)
+
+
+def test_the_model_answers_for_what_was_not_measured() -> None:
+    other = Form((PLANAR, PLANAR), (PLANAR,), "another")
+    measured, model = costs("zen4-server", {signature(WORK, other): 0.5}), costs("zen4-server", {})
+    assert seconds(measured, 0, 1) == seconds(model, 0, 1)
