@@ -53,7 +53,8 @@ def reduce_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -
         if inner == 1:
             cycles = _runs(outer, folded, at, 40.0, 1.2 / at.load, 5.0)
         else:
-            cycles = _columns(outer, folded, inner, at, 60.0, 2.2 / at.load, 4.0) + 3.0 * y.elements
+            finish = {"l2": 8.0, "log_sum": 20.0, "max": 1.0, "min": 1.0}.get(op.kind, 5.0)
+            cycles = _columns(outer, folded, inner, at, 60.0, 2.2 / at.load, 7.0) + finish * y.elements
     return overlapped(cycles * at.cycle / at.efficiency.reduce, operands(work, form, distances, at))
 
 

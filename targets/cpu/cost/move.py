@@ -15,7 +15,12 @@ __all__ = ["concat_seconds", "copy_seconds", "pad_seconds", "reorder_seconds", "
 
 _QUAD = 0.4  # cycles an element of transposing four by four
 _SINGLE = 1.6  # cycles an element of transposing one by one
-_RUN = 8.0  # cycles to go on to the next run of a copy
+_SHORT = (4, 8, 12, 16, 32, 64)  # bytes of runs that are copied by plain moves
+
+
+def _runs_cycles(runs: float, bytes: float, at: At) -> float:
+    """Cycles to copy so many runs of `bytes` in the first cache."""
+    return runs * ((1.5 if bytes in _SHORT else 10.0) + bytes / 4 / at.lanes / at.store)
 
 
 def transpose_cycles(pixels: float, channels: int) -> float:
@@ -37,11 +42,15 @@ def concat_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -
             if first % 16 or (channels % 16 and first + channels != y.shape[op.axis]):
                 merges = channels // 16 + 1 + (first % 16 + channels % 16 > 16)
                 cycles += merges * (70.0 + 5.0 * pixels)
+            else:
+                cycles += _runs_cycles(-(-channels // 16), 64.0 * pixels, at)
             first += channels
     else:
         blocked = form.outputs[0] is Layout.BLOCK16 and op.axis > 1
-        shape = (y.shape[0], -(-y.shape[1] // 16), *y.shape[2 : op.axis]) if blocked else y.shape[: op.axis]
-        cycles = _RUN * prod(shape) * len(work.inputs)
+        rows = prod((y.shape[0], -(-y.shape[1] // 16), *y.shape[2 : op.axis]) if blocked else y.shape[: op.axis])
+        for type in work.inputs:
+            if type is not None:
+                cycles += _runs_cycles(rows, stored(type, form.outputs[0]) / max(rows, 1), at)
     return overlapped(cycles * at.cycle / at.efficiency.move, operands(work, form, distances, at))
 
 
@@ -62,36 +71,43 @@ def reorder_seconds(type: TensorType, source: Layout, destination: Layout, dista
 
 
 def copy_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
-    """Transpose, Slice, Expand, Tile, Reshape: long runs at the speed of memory, short ones and strides by elements."""
+    """Transpose, Slice, Expand, Tile, Reshape: runs of neighbours, or element by element."""
     op, x, y = work.op, work.inputs[0], work.outputs[0]
     assert x is not None
     if isinstance(op, Transpose):
-        cycles = _transpose_cycles(x, op.perm)
+        cycles = _permute_cycles(x, op.perm, at)
     elif isinstance(op, Slice) and op.steps and op.steps[-1] != 1:
         cycles = 2.1 * y.elements
     else:
-        run = y.shape[-1] if y.rank else 1
-        for size, before in zip(y.shape[-2::-1], x.shape[:0:-1], strict=False):  # whole rows merge into longer runs
-            if before != run or size == 0:
-                break
-            run *= size
-        cycles = _RUN * y.elements / max(run, 1)
+        run = _run(x.shape, y.shape)
+        cycles = _runs_cycles(y.elements / run, run * y.dtype.bytes, at)
     return overlapped(cycles * at.cycle / at.efficiency.move, operands(work, form, distances, at))
 
 
-def _transpose_cycles(x: TensorType, perm: Sequence[int]) -> float:
-    """Cycles beyond moving bytes: of runs that stay together, or else of transposing the innermost dimensions."""
+def _run(x: tuple[int, ...], y: tuple[int, ...]) -> int:
+    """Elements of the input that stay neighbours when it is sliced, repeated or broadcast to the shape y."""
+    run = 1
+    for before, after in zip(reversed(x), reversed(y), strict=False):
+        run *= after if before == 1 else min(before, after)  # one element is repeated by vectors
+        if before != after:
+            break
+    return max(run, 1)
+
+
+def _permute_cycles(x: TensorType, perm: Sequence[int], at: At) -> float:
+    """Cycles of runs that stay together, or else of transposing matrices, of dimensions that stay neighbours merged."""
     order = [i for i in perm if x.shape[i] != 1]  # dimensions of one element do not matter
-    run, kept = 1, sorted(order)
-    while order and order[-1] == kept[-1]:
-        run *= x.shape[order.pop()]
-        kept.pop()
-    if not order:
+    place = {i: n for n, i in enumerate(sorted(order))}
+    merged: list[tuple[int, int]] = []  # (place of the last dimension, extent)
+    for i in order:
+        extent = merged.pop()[1] if merged and merged[-1][0] == place[i] - 1 else 1
+        merged.append((place[i], extent * x.shape[i]))
+    if len(merged) < 2:
         return 0.0
-    if run > 1:
-        return _RUN * x.elements / run
-    rows, columns = x.shape[kept[-1]], x.shape[order[-1]]
-    return transpose_cycles(rows, columns) * x.elements / max(rows * columns, 1)
+    innermost, last = max(merged)[1], merged[-1][1]
+    if merged[-1] == max(merged):
+        return _runs_cycles(x.elements / max(last, 1), last * x.dtype.bytes, at)
+    return transpose_cycles(innermost, last) * x.elements / max(innermost * last, 1)
 
 
 def pad_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:

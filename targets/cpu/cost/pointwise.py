@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from packer.ir.ops import Activation, Binary
+from packer.ir.ops import Activation, ArgReduce, CumSum, ScaleShift
 from targets.base import Form, Layout, Work
 from targets.cpu.cost.at import At
 from targets.cpu.cost.operands import operands, overlapped, vectors_of
@@ -21,16 +21,17 @@ _FUNCTIONS = {
 # Cycles an element of those that call the C library.
 _CALLS = {
     "sin": 22.0, "cos": 22.0, "tan": 33.0, "asin": 27.0, "acos": 27.0, "atan": 31.0, "sinh": 43.0, "cosh": 27.0,
-    "asinh": 56.0, "acosh": 28.0, "atanh": 39.0, "pow": 45.0, "mod": 20.0, "fmod": 20.0,
+    "asinh": 56.0, "acosh": 28.0, "atanh": 39.0, "pow": 14.0, "mod": 20.0, "fmod": 20.0,
 }  # fmt: skip
 _FREE = ("relu", "clip")  # applied to registers by kernels that end with limits
 _ROW = 4.0  # cycles to go on to the next row of a planar broadcast
-_RUN = 60.0  # cycles to go on to the next channel of planar scales and shifts
+_RUN = 50.0  # cycles to go on to the next scale and shift
 # Cycles an element of kernels that have no vectors; what is not here has 3.
 _SCALAR = {
-    "ArgReduce": 6.0, "Cast": 2.0, "CumSum": 5.0, "GridSample": 30.0, "MaxUnpool": 2.0, "NonMaxSuppression": 30.0,
-    "Recurrent": 0.3, "RoiAlign": 30.0, "TopK": 7.5, "Where": 2.0,
+    "ArgReduce": 4.2, "Binary": 1.3, "Cast": 2.0, "CumSum": 0.6, "GridSample": 30.0, "MaxUnpool": 2.0,
+    "NonMaxSuppression": 30.0, "RoiAlign": 30.0, "TopK": 7.5, "Unary": 1.3, "Where": 2.0,
 }  # fmt: skip
+_CHAINED = {"ArgReduce": 10.0, "CumSum": 9.0}  # of those that wait for the element before, along the last dimension
 
 
 def activation_cycles(activation: Activation | None, vectors: float, at: At, free: bool = True) -> float:
@@ -55,17 +56,20 @@ def pointwise_seconds(work: Work, form: Form, distances: Sequence[float], at: At
     vectors = vectors_of(y, form.outputs[0], at)
     moving = sum(type == y for type in work.inputs)
     cycles = function_cycles(getattr(op, "kind", ""), vectors, at, max(moving, 1))
-    if form.outputs[0] is Layout.PLANAR and len(work.inputs) > 1:
-        if isinstance(op, Binary):
-            cycles += _ROW * prod(y.shape[:-1]) * (moving == 1)
-        else:
-            cycles += _RUN * prod(y.shape[:2])
-    cycles += activation_cycles(getattr(op, "activation", None), vectors, at, free=False)
-    return overlapped(cycles * at.cycle / at.efficiency.elementwise, operands(work, form, distances, at))
+    if isinstance(op, ScaleShift):
+        cycles += _RUN * y.shape[0] * (y.shape[1] if form.outputs[0] is Layout.PLANAR else -(-y.shape[1] // 16))
+    elif form.outputs[0] is Layout.PLANAR and any(t is not None and 1 < t.elements < y.elements for t in work.inputs):
+        cycles += _ROW * prod(y.shape[:-1])
+    pace = at.cycle / at.efficiency.elementwise
+    late = activation_cycles(getattr(op, "activation", None), vectors, at, free=False)  # a pass of its own
+    return overlapped(cycles * pace, operands(work, form, distances, at)) + late * pace
 
 
 def scalar_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
     """Whatever has no model of its own: a few cycles an element of what is larger, inputs or outputs."""
-    elements = max(type.elements for type in (*work.inputs, *work.outputs) if type is not None)
-    cycles = _SCALAR.get(type(work.op).__name__, 3.0) * elements
+    op, elements = work.op, max(type.elements for type in (*work.inputs, *work.outputs) if type is not None)
+    name = type(op).__name__
+    cycles = _SCALAR.get(name, 3.0) * elements
+    if isinstance(op, ArgReduce | CumSum) and op.axis == work.outputs[0].rank - 1:
+        cycles = _CHAINED[name] * elements
     return overlapped(cycles * at.cycle / at.efficiency.scalar, operands(work, form, distances, at))

@@ -41,11 +41,10 @@ def pool_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> 
     if not x.dtype.is_float or len(work.outputs) > 1 or op.kind == "lp":
         cycles = y.shape[0] * y.shape[1] * (2.5 * taps + 12.0 * positions) / at.efficiency.scalar
     elif form.inputs[0] is Layout.BLOCK16:
-        vectors = vectors_of(y, form.outputs[0], at) / positions
+        start, tap, chain = (14.0, 1.5, 2.3) if average else (22.0, 1.0, 3.6)  # few windows fit the reorder buffer
+        window = max(start + tap * taps / positions, chain * taps / positions)
         calls = positions / y.shape[-1] * (y.shape[-1] - spans[-1][1] + 1)  # one for all outputs within a row
-        cycles = vectors * (
-            taps * (1.8 if average else 2.5) / at.fma + positions * (8.0 if average else 1.0) + calls * 30.0
-        )
+        cycles = vectors_of(y, form.outputs[0], at) * (window / at.fma + 30.0 * calls / positions)
         cycles /= at.efficiency.pool
     else:
         rows, width = y.shape[0] * y.shape[1] * positions // y.shape[-1], -(-x.shape[-1] // at.lanes)
