@@ -69,7 +69,7 @@ def test_random_networks(seed: int, tmp_path: Path) -> None:
     expect_same_bits(graph, problem_of(graph, 2 + seed % 4), seed, tmp_path, network.inputs)
 
 
-@pytest.mark.parametrize("name", ["mlperf_resnet8_cifar10", "yunet_n_320_320", "mp_face_detection_full_range_sparse"])
+@pytest.mark.parametrize("name", ["mlperf_vww_mobilenet_v1_025", "mp_face_detection_full_range_sparse"])
 def test_real_networks(models: Path, name: str, tmp_path: Path) -> None:
     graph = optimize(import_onnx(models / "onnx" / f"{name}.onnx"))
     random = np.random.default_rng(1)
@@ -78,8 +78,8 @@ def test_real_networks(models: Path, name: str, tmp_path: Path) -> None:
     for cores in (1, 2, 3):
         problem = problem_of(graph, cores)
         used += "".join(expect_same_bits(graph, problem, seed, tmp_path, inputs) for seed in range(2))
-    assert "/" in used, "no plan computed in tiles"
     assert "H3" in used
+    assert ("/" in used) == (name != "mlperf_vww_mobilenet_v1_025"), "only what exceeds a cache is worth tiles"
 
 
 @pytest.mark.parametrize("seed", range(20))

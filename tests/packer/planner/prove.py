@@ -1,4 +1,5 @@
-"""A program executed symbolically: every element that a step reads is the one that was meant, whatever cores do first."""
+"""A program executed symbolically: every element that a step reads is the one that was meant, whatever cores do
+first."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ class _Memory:
         value = key if root.name.endswith(":tile") else (self.same.get(root.name, root.name), root.layout)
         box = tensor.within if tensor.root >= 0 else whole(tensor.type)
         linear = np.arange(root.type.elements, dtype=np.int64).reshape(root.type.shape)
-        return (self.numbers.setdefault(value, len(self.numbers) + 1) << 40) + linear[tuple(slice(b, e) for b, e in box)]
+        part = tuple(slice(begin, end) for begin, end in box)
+        return (self.numbers.setdefault(value, len(self.numbers) + 1) << 40) + linear[part]
 
     def cells(self, number: int) -> np.ndarray:
         _, root = self.root(number)
