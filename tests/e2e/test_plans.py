@@ -1,5 +1,5 @@
-"""Any plan gives the bits of the unsplit plan with the same algorithms, unless it splits input channels: random plans of
-random networks and of real ones, on 2 to 5 cores, run by as many threads and by fewer."""
+"""Any plan gives the bits of the unsplit plan with the same algorithms, unless it splits input channels: random plans
+of random networks and of real ones, on 2 to 5 cores, run by as many threads and by fewer."""
 
 from __future__ import annotations
 
