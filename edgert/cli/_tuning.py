@@ -69,11 +69,15 @@ def run_campaigns(
             if device not in made:
                 made[device] = Campaign(graph, target, cores, records, *device)
         work = [(site, made[site.device.fingerprint, site.device.core]) for site in fitting]
-        with Progress("tune") as tell:
-            if cluster is None:
-                _run_here(*work[0], seconds, tell)
-            else:
-                _run_there(work, list(made.values()), seconds, tell)
+        try:
+            with Progress("tune") as tell:
+                if cluster is None:
+                    _run_here(*work[0], seconds, tell)
+                else:
+                    _run_there(work, list(made.values()), seconds, tell)
+        except KeyboardInterrupt:
+            typer.echo(f"stopped: what was measured is in {records.path}; the same command goes on", err=True)
+            raise
         return [campaign.report() for campaign in made.values()]
 
 

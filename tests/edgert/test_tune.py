@@ -70,6 +70,20 @@ def test_measures_and_goes_on(model: Path, pretended: Device) -> None:
     assert str(model.parent / "records") in text
 
 
+def test_interrupted_it_says_how_to_go_on(model: Path, pretended: Device) -> None:
+    def interrupt() -> None:
+        if len(pretended.asked) == 3:
+            raise KeyboardInterrupt
+
+    pretended.meanwhile = interrupt
+    arguments = ("--records", model.parent / "records", "--shape", "image=1x3x16x8", "--cores", 1)
+    out, told = run("tune", model, *arguments, code=130)
+    assert out == ""
+    assert "the same command goes on" in told
+    pretended.meanwhile = lambda: None
+    assert tune(model)["recorded"] == 3
+
+
 def test_really_measures(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "_PATIENCE", 0.01)
     monkeypatch.setattr(measure, "_MOST_PATIENCE", 0.02)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
+import os
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -102,6 +103,16 @@ def test_records_are_there_while_the_writer_goes_on(tmp_path: Path) -> None:
     with Records(tmp_path / "records", create=True) as writer, Records(tmp_path / "records") as reader:
         writer.store(RECORD)
         assert reader.seconds("board", "neon") == {"l2": {"Conv ...": 1e-3}}
+
+
+def test_a_file_that_cannot_be_written_to_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = stored(tmp_path / "records", RECORD)
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    with Records(path) as file:
+        assert file.seconds("board", "neon") == {"l2": {"Conv ...": 1e-3}}
+        with pytest.raises(RecordsError, match="readonly"):
+            file.store(replace(RECORD, runs=99))
+    assert [file.name for file in tmp_path.iterdir()] == ["records"]
 
 
 def corrupt(path: Path) -> None:
