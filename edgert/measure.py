@@ -80,12 +80,12 @@ def measure_bundle(data: bytes, step: int, weights: str) -> StepMeasurement:
 def _enough(seconds: list[float], calm: list[float], spent: float) -> bool:
     """Whether the median is known well: its standard error by the interquartile range, as of normal noise; or whether
     the shortest runs agree, after some patience for better ones."""
+    if spent > _MOST_PATIENCE:
+        return len(seconds) > 0
     if len(calm) >= _LEAST:
         error = 0.93 * _spread(calm) / len(calm) ** 0.5
         return error < _PRECISION or len(calm) >= _MOST or spent > _PATIENCE
-    if len(seconds) < _LEAST or spent < _PATIENCE:
-        return False
-    return spent > _MOST_PATIENCE or _spread(sorted(seconds)[:_SHORTEST]) < _PRECISION
+    return spent > _PATIENCE and len(seconds) >= _LEAST and _spread(sorted(seconds)[:_SHORTEST]) < _PRECISION
 
 
 def _interruptions() -> int:

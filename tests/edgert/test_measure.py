@@ -72,7 +72,9 @@ def test_as_much_is_read_as_empties_the_caches(monkeypatch: pytest.MonkeyPatch) 
         ([1.0, 1.0, 1.0, 9.0, 9.0], [9.0], 0.5, True),  # but the shortest, if they agree
         ([1.0, 2.0, 3.0, 9.0, 9.0], [9.0], 0.5, False),
         ([1.0, 2.0, 3.0, 9.0, 9.0], [9.0], 1.5, True),
-        ([1.0], [], 9.0, False),
+        ([1.0], [], 0.5, False),
+        ([1.0], [], 1.5, True),  # a step that takes long
+        ([], [], 1.5, False),
     ],
 )
 def test_enough_runs(seconds: list[float], calm: list[float], spent: float, enough: bool) -> None:
