@@ -36,8 +36,6 @@ static bool lay_out(direct_state *s, size_t *floats) {
   const ert_conv_geometry *g = &plan->g;
   s->phases = phases_of(g);
   s->line = ((plan->columns + g->reach[2] / g->stride[2] + 15) / 16 | 1) * 16; /* an odd number of cache lines */
-  *floats = 0;
-  if (g->channels == 0) return true;
   size_t size = (size_t)s->line;
   if (!ert_multiply(size, (size_t)s->phases, &size) || !ert_multiply(size, (size_t)g->channels, &size)) return false;
   s->row = (int64_t)size;
