@@ -105,11 +105,15 @@ def run_part(
 
 
 def check_parts(rng: np.random.Generator, kernel: str, op: Op, given: Arrays, x: Layout, y: Layout) -> None:
-    types, stored = types_of(given), as_stored(kernel, op, given)
-    layouts = [*[x, *KERNELS[kernel], y][: len(given)], y]
-    pieces = cuts(rng, kernel, op, types, BLOCK16 in (x, y))
+    """Up to 12 pieces that the output is cut into at random."""
+    pieces = cuts(rng, kernel, op, types_of(given), BLOCK16 in (x, y))
     if len(pieces) > 12:
         pieces = [pieces[i] for i in rng.choice(len(pieces), 12, replace=False)]
+    check_pieces(kernel, op, given, [*[x, *KERNELS[kernel], y][: len(given)], y], pieces)
+
+
+def check_pieces(kernel: str, op: Op, given: Arrays, layouts: Sequence[Layout], pieces: Sequence[Span]) -> None:
+    types, stored = types_of(given), as_stored(kernel, op, given)
     for isa in isas():
         want = run_step(kernel, stored, op.infer(types)[:1], attributes_of(op), layouts, isa)[0]
         for piece in pieces:
@@ -199,6 +203,13 @@ def test_pool(kind: str, rank: int) -> None:
         x = random_array(rng, (choice(rng, 1, 2), choice(rng, 1, 5, 40), *spatial), DType.F32)
         for layout in (PLANAR, BLOCK16):
             check_parts(rng, "pool", op, [x], layout, layout)
+
+
+@pytest.mark.parametrize("kind", ["max", "average", "lp"])
+def test_pool_of_windows_much_wider_than_what_a_part_reads(kind: str) -> None:
+    op = Pool(kind, (2500,), (100,), (2000, 2000), (1,))
+    x = random_array(np.random.default_rng(24), (1, 5, 4000), DType.F32)
+    check_pieces("pool", op, [x], [PLANAR, PLANAR], [((0, 1), (0, 5), span) for span in ((0, 1), (1, 9), (20, 56))])
 
 
 @pytest.mark.parametrize("kernel", ["conv", "conv_im2col_caffe", "conv_im2col_nhwc"])
