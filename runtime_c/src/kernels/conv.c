@@ -17,8 +17,8 @@ typedef struct conv_state {
   ert_strides x, y, residual;
   ert_weight_strides w;
   int64_t bias_group;
-  bool
-      store_tile; /* outputs pass through scratch: y is planar, its groups do not start at blocks, or residual lies otherwise */
+  /* Outputs pass through scratch: y is planar, its groups do not start at blocks, or residual has other strides. */
+  bool store_tile;
   size_t n_spans[16], first_span[16]; /* by the lane at which a group's inputs begin */
   ert_span spans[];
 } conv_state;
