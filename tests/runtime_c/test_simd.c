@@ -135,8 +135,8 @@ static void test_softmax(void) {
       table->softmax_row(log, x.x, y.x, n * 7);
       scalar->softmax_row(log, x.x, z.x, n * 7);
       check_rows("softmax_row", log, y.x, z.x, n * 7, log ? 1.0f : 0.0f);
-      table->softmax_columns(log, x.x, y.x, 7, (ptrdiff_t)n, n);
-      scalar->softmax_columns(log, x.x, z.x, 7, (ptrdiff_t)n, n);
+      table->softmax_columns(log, x.x, (ptrdiff_t)n, y.x, (ptrdiff_t)n, 7, n);
+      scalar->softmax_columns(log, x.x, (ptrdiff_t)n, z.x, (ptrdiff_t)n, 7, n);
       check_rows("softmax_columns", log, y.x, z.x, n * 7, log ? 1.0f : 0.0f);
       free(x.all), free(y.all), free(z.all);
     }
