@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
 import time
@@ -28,7 +27,6 @@ __all__ = ["PackReport", "ProgramReport", "compile_model", "pack"]
 
 Progress = Callable[[str, float], None]
 MOST_CORES = 254  # of a program
-CORES = (1, 2, 4)  # that programs are made for unless told otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,7 @@ def pack(
     targets: Sequence[str] = ("cpu",),
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     constants: Mapping[str, np.ndarray] | None = None,
-    cores: Sequence[int] = CORES,
+    cores: Sequence[int] = (),
     implementation: str | None = None,
     search: str = "exact",
     partial_sums: bool = False,
@@ -75,7 +73,8 @@ def pack(
     """Compile an ONNX model for `targets` and write one bundle to `output`.
 
     `model` is a path or an onnx.ModelProto. `shapes` pins the shapes of inputs by name, `constants` the values. Each
-    target gets a program for every number of `cores`; they share weights. `search` is the planner's strategy.
+    target gets a program for every number of `cores` (none: those its board names); they share weights. `search` is
+    the planner's strategy.
     `implementation` is used by every node that offers it, such as "im2col-nhwc" by convolutions; by default the
     cheapest one is. `measured` has what is known of the devices that targets (by name) stand for; without it costs are
     those of the targets' models, and the same model gives the same bundle anywhere. With `golden` the bundle carries a
@@ -112,7 +111,7 @@ def compile_model(
     targets: Sequence[str] = ("cpu",),
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     constants: Mapping[str, np.ndarray] | None = None,
-    cores: Sequence[int] = CORES,
+    cores: Sequence[int] = (),
     implementation: str | None = None,
     search: str = "exact",
     partial_sums: bool = False,
@@ -128,8 +127,8 @@ def compile_model(
     chosen = [known[target.name].on(target) if target.name in known else target for target in chosen]
     if not chosen:
         raise TargetError("no target to pack for was given")
-    if not cores or not all(1 <= count <= MOST_CORES for count in cores):
-        raise TargetError(f"numbers of cores: expected one or more from 1 to {MOST_CORES}, got {list(cores)}")
+    if not all(1 <= count <= MOST_CORES for count in cores):
+        raise TargetError(f"numbers of cores: expected 1 to {MOST_CORES}, got {list(cores)}")
     if not all(math.isfinite(tolerance) and tolerance >= 0 for tolerance in (atol, rtol)):
         raise ValueError(f"tolerances: expected finite numbers of 0 or more, got atol {atol} and rtol {rtol}")
     tell = progress or (lambda stage, fraction: None)
@@ -138,9 +137,9 @@ def compile_model(
     tell("optimize", 0.0)
     graph = optimize(imported)
     programs = []
-    counts = tuple(dict.fromkeys(cores))
-    for number, (target, count) in enumerate(itertools.product(chosen, counts)):
-        tell("plan", number / (len(chosen) * len(counts)))
+    planned = [(target, count) for target in chosen for count in dict.fromkeys(cores or target.core_counts)]
+    for number, (target, count) in enumerate(planned):
+        tell("plan", number / len(planned))
         records = known[target.name].of(graph, target) if target.name in known else None
         options = {"implementation": implementation, "search": search, "partial_sums": partial_sums}
         programs.append(plan(graph, target, count, records=records, **options))

@@ -150,6 +150,11 @@ class Target(Protocol):
         ...
 
     @property
+    def core_counts(self) -> tuple[int, ...]:
+        """For how many cores programs are made unless told otherwise."""
+        ...
+
+    @property
     def machine(self) -> Machine:
         """What the cost model knows of it."""
         ...

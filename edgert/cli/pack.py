@@ -27,8 +27,8 @@ def pack(
         list[str] | None, typer.Option("--pin", metavar="NAME=FILE", help="Make an input a constant; npy, npz or pb.")
     ] = None,
     cores: Annotated[
-        str, typer.Option("--cores", metavar="1,2,4", help="A program for each of these numbers of cores.")
-    ] = "1,2,4",
+        str | None, typer.Option("--cores", metavar="1,2,4", help="A program for each; default: as the board says.")
+    ] = None,
     implementation: Annotated[
         str | None,
         typer.Option("--implementation", metavar="NAME", help="Use this algorithm where there is a choice."),
@@ -66,7 +66,7 @@ def pack(
             targets=targets,
             shapes=dict(parse_shape(text) for text in shape or ()),
             constants={name: read_array(Path(file), name) for name, file in pinned},
-            cores=parse_counts(cores, "cores"),
+            cores=parse_counts(cores, "cores") if cores else (),
             implementation=implementation,
             search=search,
             partial_sums=partial_sums,

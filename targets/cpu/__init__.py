@@ -34,6 +34,7 @@ class CpuTarget:
     arch: str
     description: str
     machine: Machine
+    core_counts: tuple[int, ...]
 
     def on(self, machine: Machine) -> CpuTarget:
         return replace(self, machine=machine)
@@ -70,4 +71,4 @@ def create(name: str) -> Target:
     """The CPU target called `name`, a key of TARGETS."""
     board = _BOARDS[name]
     arch = platform.machine() if board["arch"] == "host" else board["arch"]
-    return CpuTarget(name, arch, board["description"], Machine.load(board["machine"]))
+    return CpuTarget(name, arch, board["description"], Machine.load(board["machine"]), tuple(board["cores"]))
