@@ -22,13 +22,15 @@ _USUAL = ((1, 32 << 10), (2, 1 << 20), (3, 32 << 20))  # caches where the system
 class Device:
     """A device as far as times go: they hold wherever `fingerprint` and `core` are the same.
 
-    `core` is how its fastest cores compute, the instruction set that sessions use by default. `caches`: level and bytes
-    of each cache that holds data, of one of those cores.
+    `core` is how its fastest cores compute, the instruction set that sessions use by default. `cores` are those that
+    this process may use. `caches`: level and bytes of each cache that holds data, of one of the fastest cores.
     """
 
     fingerprint: str
-    arch: str
     core: str
+    arch: str
+    cpu: str
+    cores: int
     caches: tuple[tuple[int, int], ...]
 
 
@@ -40,7 +42,7 @@ def this_device() -> Device:
     sizes = ", ".join(f"L{level} {size >> 10}K" for level, size in caches)
     kernels = hashlib.sha256(Path(_native.library()._name).read_bytes()).hexdigest()[:12]
     text = f"{os.cpu_count()} x {machine.cpu} ({machine.arch} {_models()}), {sizes}, kernels {kernels}"
-    return Device(text, machine.arch, machine.isas[0], caches)
+    return Device(text, machine.isas[0], machine.arch, machine.cpu, machine.cores, caches)
 
 
 def fastest_cpus() -> set[int]:

@@ -1,4 +1,4 @@
-"""Time one step of a program, its weights as far away as in the network it is from."""
+"""Time one step of a program, its weights as far away as in the network it is from; or a run as a whole."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import resource
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from edgert.dtypes import Array
 from edgert.fingerprint import fastest_cpus, this_device
 from edgert.session import StepTime, load
 
-__all__ = ["LEVELS", "StepMeasurement", "measure_bundle", "measure_step"]
+__all__ = ["LEVELS", "StepMeasurement", "measure_run", "measure_step", "with_bundle"]
 
 LEVELS = ("l2", "l3", "memory")  # where weights can come from
 _LEAST, _MOST = 5, 100  # runs
@@ -29,6 +30,7 @@ _PRECISION = 0.01  # of the median, that is enough
 _PATIENCE, _MOST_PATIENCE = 0.3, 1.0  # seconds, after which less will do
 _LINE = 64  # bytes
 
+_T = TypeVar("_T")
 _alone = threading.Lock()  # measurements of one process do not disturb each other
 
 
@@ -51,30 +53,54 @@ def measure_step(path: str | os.PathLike[str], step: int, weights: str) -> StepM
     with _alone, _on_the_fastest_core(), load(path, threads=1, integrity="metadata") as session:
         bind_all(session)
         events: list[StepTime] = []
-        seconds: list[float] = []
-        calm: list[float] = []
         pushing = _memory(weights)
-        session.run()  # maps the pages
-        session.profile(events.append)
-        began = time.perf_counter()
-        while not _enough(seconds, calm, time.perf_counter() - began):
+
+        def once() -> float:
             pushing.sum()
-            before = _interruptions()
+            events.clear()
             session.run()
             event = next(event for event in events if event.step == step)
-            seconds.append((event.end_ns - event.begin_ns) * 1e-9)
-            calm += seconds[-1:] if _interruptions() == before else []
-            events.clear()
-        counted = calm if len(calm) >= _LEAST else sorted(seconds)[:_SHORTEST]
-        return StepMeasurement(float(np.median(counted)), _spread(counted), len(counted))
+            return (event.end_ns - event.begin_ns) * 1e-9
+
+        session.profile(events.append)
+        return _measured(once, resource.RUSAGE_THREAD)
 
 
-def measure_bundle(data: bytes, step: int, weights: str) -> StepMeasurement:
-    """measure_step of a bundle that came over a network."""
+def measure_run(path: str | os.PathLike[str], threads: int) -> float:
+    """Seconds that a run of the bundle takes on so many threads, on random inputs: the median, as measure_step has
+    it."""
+    with _alone, load(path, threads=threads, integrity="metadata") as session:
+        bind_all(session)
+
+        def once() -> float:
+            began = time.perf_counter()
+            session.run()
+            return time.perf_counter() - began
+
+        return _measured(once, resource.RUSAGE_SELF).seconds
+
+
+def _measured(once: Callable[[], float], whose: int) -> StepMeasurement:
+    """What `once` returns, over enough runs, of which those count in which no thread (`whose`: of this process, or this
+    one) had to give way to another process."""
+    seconds: list[float] = []
+    calm: list[float] = []
+    once()  # maps the pages
+    began = time.perf_counter()
+    while not _enough(seconds, calm, time.perf_counter() - began):
+        before = resource.getrusage(whose).ru_nivcsw
+        seconds.append(once())
+        calm += seconds[-1:] if resource.getrusage(whose).ru_nivcsw == before else []
+    counted = calm if len(calm) >= _LEAST else sorted(seconds)[:_SHORTEST]
+    return StepMeasurement(float(np.median(counted)), _spread(counted), len(counted))
+
+
+def with_bundle(measure: Callable[..., _T], bundle: bytes, *arguments: object) -> _T:
+    """measure_step or measure_run of a bundle that came over a network."""
     with tempfile.TemporaryDirectory(prefix="edgert-") as folder:
         path = Path(folder) / "probe.edge"
-        path.write_bytes(data)
-        return measure_step(path, step, weights)
+        path.write_bytes(bundle)
+        return measure(path, *arguments)
 
 
 def _enough(seconds: list[float], calm: list[float], spent: float) -> bool:
@@ -86,11 +112,6 @@ def _enough(seconds: list[float], calm: list[float], spent: float) -> bool:
         error = 0.93 * _spread(calm) / len(calm) ** 0.5
         return error < _PRECISION or len(calm) >= _MOST or spent > _PATIENCE
     return spent > _PATIENCE and len(seconds) >= _LEAST and _spread(sorted(seconds)[:_SHORTEST]) < _PRECISION
-
-
-def _interruptions() -> int:
-    """How often this thread had to give way to another one."""
-    return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
 
 
 def _spread(seconds: list[float]) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,16 +26,28 @@ class Board:
         self._client, self.name, self.device = client, name, device
 
     def measure(self, path: Path, step: int, weights: str) -> StepMeasurement:
-        """measure_step there; raises ConnectionError if the board has left the cluster."""
-        from edgert.measure import measure_bundle
+        """measure_step there."""
+        from edgert.measure import measure_step
 
-        client = self._client
-        data = client.scatter(path.read_bytes(), workers=[self.name], hash=False)
-        future = client.submit(measure_bundle, data, step, weights, workers=[self.name], pure=False)
+        found: StepMeasurement = self._call(measure_step, path, step, weights)
+        return found
+
+    def run(self, path: Path, threads: int) -> float:
+        """measure_run there."""
+        from edgert.measure import measure_run
+
+        return float(self._call(measure_run, path, threads))
+
+    def _call(self, function: Callable[..., Any], path: Path, *arguments: object) -> Any:
+        """What the function gives there; raises ConnectionError if the board has left the cluster."""
+        from edgert.measure import with_bundle
+
+        client, only = self._client, [self.name]
+        bundle = client.scatter(path.read_bytes(), workers=only, hash=False)
+        future = client.submit(with_bundle, function, bundle, *arguments, workers=only, pure=False)
         while True:
             try:
-                found: StepMeasurement = future.result(timeout=_CHECK)
-                return found
+                return future.result(timeout=_CHECK)
             except TimeoutError:
                 if self.name not in client.nthreads():
                     raise ConnectionError(f"{self.name} has left the cluster") from None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -18,85 +19,102 @@ if TYPE_CHECKING:
     from edgert.fingerprint import Device
     from packer.ir import Graph
     from packer.tune import Campaign, CampaignReport, Measure, Records
+    from packer.tune.calibrate import MeasureRun
     from targets.base import Target
+    from targets.machine import Machine
 
-__all__ = ["calibrate_here", "run_campaigns"]
+__all__ = ["Site", "calibrate_sites", "run_campaigns", "sites"]
 
 _Tell = Callable[[str, float], None]
 _GLANCE = 0.2  # seconds between looks at what boards do
 
 
 @dataclass(frozen=True, slots=True)
-class _Site:
-    """Something that measures."""
+class Site:
+    """Something that measures steps of bundles, and runs of them."""
 
     name: str
     device: Device
     measure: Measure
+    run: MeasureRun
 
 
-def calibrate_here(records: Records) -> str:
-    """Measure this machine itself and keep that; its description."""
+@contextmanager
+def sites(cluster: str | None, target: Target) -> Iterator[list[Site]]:
+    """This machine, or the boards of a cluster that run programs for `target`. Raises InvalidArgumentError if there is
+    nothing such."""
+    with ExitStack() as stack:
+        found = _here() if cluster is None else _there(stack, cluster)
+        fitting = [site for site in found if site.device.arch == target.arch]
+        if not fitting:
+            got = ", ".join(dict.fromkeys(site.device.arch for site in found))
+            raise InvalidArgumentError(f"--target {target.name}: expected a device of {target.arch}, got {got}")
+        yield fitting
+
+
+def _here() -> list[Site]:
     import platform
 
     from edgert.fingerprint import this_device
-    from edgert.measure import measure_step
-    from packer.tune import Calibration
-    from packer.tune.calibrate import calibrate
+    from edgert.measure import measure_run, measure_step
 
-    here = this_device()
-    machine = calibrate(measure_step)
-    records.calibrate(Calibration(here.fingerprint, here.core, machine.to_toml(), platform.node()))
-    return machine.description
+    return [Site(platform.node(), this_device(), measure_step, measure_run)]
+
+
+def _there(stack: ExitStack, address: str) -> list[Site]:
+    from edgert.cli._cluster import boards
+
+    return [Site(board.name, board.device, board.measure, board.run) for board in stack.enter_context(boards(address))]
+
+
+def calibrate_sites(found: Sequence[Site], target: Target, records: Records) -> list[Machine]:
+    """Measure one site of each device itself, beginning with what `target` takes it for, and keep what comes out."""
+    import edgert
+    from packer.tune import Calibration
+    from packer.tune.calibrate import calibrate, starting_point
+
+    machines = []
+    for site in {(site.device.fingerprint, site.device.core): site for site in reversed(found)}.values():
+        device = site.device
+        start = starting_point(target.machine, "calibrated", device.cpu, device.core, device.caches, device.cores)
+        with Progress("calibrate") as tell:
+            machine = calibrate(site.measure, site.run, target.on(start), functools.partial(tell, site.name))
+        who = f"edgert {edgert.__version__}, {site.name}"
+        records.calibrate(Calibration(device.fingerprint, device.core, machine.to_toml(), who))
+        machines.append(machine)
+    return machines
 
 
 def run_campaigns(
-    graph: Graph, target: Target, cores: Sequence[int], records: Records, seconds: float, cluster: str | None
+    found: Sequence[Site],
+    graph: Graph,
+    target: Target,
+    cores: Sequence[int],
+    records: Records,
+    seconds: float,
 ) -> list[CampaignReport]:
-    """Measure for at most that many seconds, on this machine or on every board of a cluster that `target` fits; one
-    report a device."""
+    """Measure for a network, for at most that many seconds, at all sites at once; one report a device."""
     from packer.tune import Campaign
 
-    with ExitStack() as stack:
-        sites = _here() if cluster is None else _there(stack, cluster)
-        fitting = [site for site in sites if site.device.arch == target.arch]
-        if not fitting:
-            got = ", ".join(dict.fromkeys(site.device.arch for site in sites))
-            raise InvalidArgumentError(f"--target {target.name}: expected a device of {target.arch}, got {got}")
-        made: dict[tuple[str, str], Campaign] = {}
-        for site in fitting:
-            device = (site.device.fingerprint, site.device.core)
-            if device not in made:
-                made[device] = Campaign(graph, target, cores, records, *device)
-        work = [(site, made[site.device.fingerprint, site.device.core]) for site in fitting]
-        try:
-            with Progress("tune") as tell:
-                if cluster is None:
-                    _run_here(*work[0], seconds, tell)
-                else:
-                    _run_there(work, list(made.values()), seconds, tell)
-        except KeyboardInterrupt:
-            typer.echo(f"stopped: what was measured is in {records.path}; the same command goes on", err=True)
-            raise
-        return [campaign.report() for campaign in made.values()]
+    made: dict[tuple[str, str], Campaign] = {}
+    for site in found:
+        device = (site.device.fingerprint, site.device.core)
+        if device not in made:
+            made[device] = Campaign(graph, target, cores, records, *device)
+    work = [(site, made[site.device.fingerprint, site.device.core]) for site in found]
+    try:
+        with Progress("tune") as tell:
+            if len(work) == 1:
+                _run_one(*work[0], seconds, tell)
+            else:
+                _run_all(work, list(made.values()), seconds, tell)
+    except KeyboardInterrupt:
+        typer.echo(f"stopped: what was measured is in {records.path}; the same command goes on", err=True)
+        raise
+    return [campaign.report() for campaign in made.values()]
 
 
-def _here() -> list[_Site]:
-    import platform
-
-    from edgert.fingerprint import this_device
-    from edgert.measure import measure_step
-
-    return [_Site(platform.node(), this_device(), measure_step)]
-
-
-def _there(stack: ExitStack, address: str) -> list[_Site]:
-    from edgert.cli._cluster import boards
-
-    return [_Site(board.name, board.device, board.measure) for board in stack.enter_context(boards(address))]
-
-
-def _run_here(site: _Site, campaign: Campaign, seconds: float, tell: _Tell) -> None:
+def _run_one(site: Site, campaign: Campaign, seconds: float, tell: _Tell) -> None:
     began = time.monotonic()
 
     def progress() -> None:
@@ -105,14 +123,12 @@ def _run_here(site: _Site, campaign: Campaign, seconds: float, tell: _Tell) -> N
     campaign.run(site.measure, site.name, began + seconds, progress)
 
 
-def _run_there(
-    work: Sequence[tuple[_Site, Campaign]], campaigns: Sequence[Campaign], seconds: float, tell: _Tell
-) -> None:
-    """All boards at once; one that fails leaves its work to others of its kind. Raises EdgertError if all fail."""
+def _run_all(work: Sequence[tuple[Site, Campaign]], campaigns: Sequence[Campaign], seconds: float, tell: _Tell) -> None:
+    """All sites at once; one that fails leaves its work to others of its kind. Raises EdgertError if all fail."""
     began = time.monotonic()
-    failures: list[tuple[_Site, Exception]] = []
+    failures: list[tuple[Site, Exception]] = []
 
-    def run(site: _Site, campaign: Campaign) -> None:
+    def run(site: Site, campaign: Campaign) -> None:
         try:
             campaign.run(site.measure, site.name, began + seconds)
         except Exception as error:

@@ -11,6 +11,7 @@ from edgert.cli._options import Json
 
 if TYPE_CHECKING:
     from packer.tune import CampaignReport
+    from targets.machine import Machine
 
 __all__ = ["tune"]
 
@@ -36,7 +37,7 @@ def tune(
         list[str] | None, typer.Option("--pin", metavar="NAME=FILE", help="Make an input a constant; npy, npz or pb.")
     ] = None,
     calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="First measure this machine itself: speeds, caches, waiting.")
+        bool, typer.Option("--calibrate", help="First measure the device itself: speeds, caches, waiting.")
     ] = False,
     cluster: Annotated[
         str | None, typer.Option("--cluster", metavar="ADDRESS", help="Measure on the workers of a Dask scheduler.")
@@ -49,7 +50,7 @@ def tune(
     """Measure a network's layers on the device. Later `pack`s plan with it; run it again to go on where it stopped."""
     from edgert.cli._inputs import parse_counts, parse_pair, parse_shape, read_array
     from edgert.cli._output import print_json
-    from edgert.cli._tuning import calibrate_here, run_campaigns
+    from edgert.cli._tuning import calibrate_sites, run_campaigns, sites
     from edgert.errors import InvalidArgumentError
     from packer.importers import import_onnx
     from packer.passes import optimize
@@ -60,24 +61,28 @@ def tune(
         raise InvalidArgumentError("nothing to do\nMeasure for a network: edgert tune model.onnx; or: tune --calibrate")
     chosen, seconds, counts = resolve(target), _seconds(budget), parse_counts(cores, "cores")
     path = records or default_path()
+    graph = None
+    if model is not None:
+        shapes = dict(parse_shape(text) for text in shape or ())
+        pinned = (parse_pair(text, "pin") for text in pin or ())
+        constants = {name: read_array(Path(value), name) for name, value in pinned}
+        graph = optimize(import_onnx(model, shapes=shapes, constants=constants))
     reports: list[CampaignReport] = []
-    calibrated = ""
+    machines: list[Machine] = []
     with Records(path, create=True) as file:
         for other in merge or ():
             file.merge(other)
-        if calibrate:
-            calibrated = calibrate_here(file)
-        if model is not None:
-            shapes = dict(parse_shape(text) for text in shape or ())
-            pinned = (parse_pair(text, "pin") for text in pin or ())
-            constants = {name: read_array(Path(value), name) for name, value in pinned}
-            graph = optimize(import_onnx(model, shapes=shapes, constants=constants))
-            reports = run_campaigns(graph, chosen, counts, file, seconds, cluster)
+        if calibrate or graph is not None:
+            with sites(cluster, chosen) as found:
+                if calibrate:
+                    machines = calibrate_sites(found, chosen, file)
+                if graph is not None:
+                    reports = run_campaigns(found, graph, chosen, counts, file, seconds)
     if json:
-        print_json({"records": path, "calibrated": calibrated, "devices": reports})
+        print_json({"records": path, "calibrated": machines, "devices": reports})
         return
-    if calibrated:
-        typer.echo(f"calibrated: {calibrated}")
+    for machine in machines:
+        typer.echo(machine.to_toml())
     for report in reports:
         _show(report)
     typer.echo(f"records: {path}")

@@ -13,7 +13,7 @@ import pytest
 from edgert import _native, fingerprint, measure
 from edgert.errors import NoProgramError
 from edgert.fingerprint import fastest_cpus, this_device
-from edgert.measure import LEVELS, StepMeasurement, measure_bundle, measure_step
+from edgert.measure import LEVELS, StepMeasurement, measure_run, measure_step, with_bundle
 from edgert.reader import read
 from tests.edgert.networks import classifier, packed
 
@@ -37,7 +37,12 @@ def test_every_step_can_be_timed(bundle: Path, weights: str) -> None:
         assert 0 < found.seconds < 1
         assert found.spread >= 0
         assert found.runs >= 1
-    assert measure_bundle(bundle.read_bytes(), 0, weights).seconds > 0
+    assert with_bundle(measure_step, bundle.read_bytes(), 0, weights).seconds > 0
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_run_can_be_timed(bundle: Path, threads: int) -> None:
+    assert 0 < measure_run(bundle, threads) < 1
 
 
 def test_a_larger_step_takes_longer(tmp_path: Path) -> None:
@@ -53,11 +58,11 @@ def test_a_larger_step_takes_longer(tmp_path: Path) -> None:
 
 
 def test_as_much_is_read_as_empties_the_caches(monkeypatch: pytest.MonkeyPatch) -> None:
-    device = fingerprint.Device("", "", "", ((1, 4096), (2, 8192), (3, 65536)))
+    device = fingerprint.Device("", "", "", "", 1, ((1, 4096), (2, 8192), (3, 65536)))
     monkeypatch.setattr(measure, "this_device", lambda: device)
     measure._lines.cache_clear()
     assert [measure._memory(weights).size * 64 for weights in LEVELS] == [0, 2 * 8192, 2 * 65536]
-    monkeypatch.setattr(measure, "this_device", lambda: fingerprint.Device("", "", "", ((1, 4096), (2, 8192))))
+    monkeypatch.setattr(measure, "this_device", lambda: fingerprint.Device("", "", "", "", 1, ((1, 4096), (2, 8192))))
     assert [measure._memory(weights).size * 64 for weights in LEVELS] == [0, 2 * 8192, 2 * 8192]
 
 
