@@ -42,6 +42,7 @@ TABLES: Final[dict[str, tuple[Field, ...]]] = {
         Field("outputs", "[uint]", 0),
         Field("cores", "uint", 1),
         Field("speeds", "[float]", 0),
+        Field("plan", "int", -1),
     ),
     "Tensor": (
         Field("name", "string", 0),

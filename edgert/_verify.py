@@ -99,8 +99,9 @@ def _segments(found: Bundle, end: int) -> None:
 
 
 def _program(found: Bundle, program: Program, where: str) -> None:
-    count = len(program.tensors)
+    count, segments = len(program.tensors), len(found.segments)
     _expect(program.target != "" and program.arch != "", where, "a target and an arch", "none")
+    _expect(-1 <= program.plan < segments, f"{where}.plan", f"-1 or a segment below {segments}", program.plan)
     for index, tensor in enumerate(program.tensors):
         _place(found, program, tensor, f"{where}.tensors[{index}]")
     for side, place in (("inputs", "input"), ("outputs", "output")):

@@ -113,7 +113,8 @@ class Step:
 class Program:
     """The network compiled for one target and number of cores. `arena_floor` is the lower bound of `arena_bytes`.
 
-    `speeds` of the cores are relative to the fastest; none: all alike.
+    `speeds` of the cores are relative to the fastest; none: all alike. `plan` is the segment that tells what the planner
+    decided (edgert.decisions reads it), or -1.
     """
 
     target: str
@@ -126,6 +127,7 @@ class Program:
     outputs: tuple[int, ...]
     cores: int
     speeds: tuple[float, ...]
+    plan: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +298,7 @@ def _program(raw: dict[str, Any], where: str) -> Program:
         tuple(raw["outputs"].tolist()),
         raw["cores"],
         tuple(raw["speeds"].tolist()),
+        raw["plan"],
     )
 
 

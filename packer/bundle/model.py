@@ -56,7 +56,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """The network compiled for one target and number of cores; `speeds` of the cores are relative, none: all alike."""
+    """The network compiled for one target and number of cores; `speeds` of the cores are relative, none: all alike.
+
+    `plan` tells people what was decided, as docs/format.md says; "": nothing is known.
+    """
 
     target: str
     arch: str
@@ -68,6 +71,7 @@ class Program:
     outputs: tuple[int, ...]
     cores: int = 1
     speeds: tuple[float, ...] = ()
+    plan: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -102,7 +102,8 @@ class _Constants:
         for key, used in users.items():
             group = tuple(used)
             if group not in groups:
-                groups[group] = self._new("weights " + "+".join(programs[i].target for i in group))
+                shared_by = "" if len(group) == len(programs) else " " + "+".join(_label(programs[i]) for i in group)
+                groups[group] = self._new("weights" + shared_by)
             self._put(groups[group], key, data[key])
         return keys
 
@@ -115,12 +116,24 @@ class _Constants:
             self._put(len(self.segments) - 1, key, array)
         return self.places[key]
 
+    def place_plan(self, program: Program) -> int:
+        """The segment of what the planner decided; -1 if that is not known."""
+        if not program.plan:
+            return -1
+        number = self._new(f"plan {_label(program)}")
+        self.segments[number].add(np.frombuffer(program.plan.encode(), np.uint8))
+        return number
+
     def _new(self, name: str) -> int:
         self.segments.append(_Segment(name))
         return len(self.segments) - 1
 
     def _put(self, segment: int, key: bytes, array: np.ndarray) -> None:
         self.places[key] = (segment, self.segments[segment].add(array))
+
+
+def _label(program: Program) -> str:
+    return f"{program.target}/{program.cores}"
 
 
 def write_bundle(
@@ -219,6 +232,7 @@ def _program(program: Program, keys: list[bytes | None], constants: _Constants) 
         "outputs": np.array(program.outputs, np.uint32),
         "cores": program.cores,
         "speeds": np.array(program.speeds, np.float32),
+        "plan": constants.place_plan(program),
     }
 
 

@@ -7,12 +7,13 @@ strategy solves (select.py; the exact one by pbqp.py); the plan becomes steps ov
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from packer.bundle.model import Program
 from packer.ir import Graph
 from packer.planner.choices import Choice
 from packer.planner.costs import Costs, Signature
+from packer.planner.explain import to_json
 from packer.planner.pbqp import Solution
 from packer.planner.problem import Problem, build
 from packer.planner.schedule import schedule
@@ -40,9 +41,14 @@ class Plan:
         """Predicted time of one run."""
         return self.solution.cost
 
+    def explain(self) -> str:
+        """Its decisions as JSON, for people."""
+        return to_json(self.problem, self.solution)
+
     def program(self) -> Program:
         """The plan as steps over tensors."""
-        return schedule(self.problem.graph, self.problem.costs.target, self.choices, self.problem.cores)
+        made = schedule(self.problem.graph, self.problem.costs.target, self.choices, self.problem.cores)
+        return replace(made, plan=self.explain())
 
 
 def make_plan(

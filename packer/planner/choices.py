@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from packer.ir import Box, Graph, Node, TensorType, extents_of
 from packer.ir.ops import Binary, Concat, Dependence, Op, Part, Reshape
@@ -43,7 +43,8 @@ class Choice:
     `split` is that of its output, with several pieces a core if it is computed in tiles; `parts` are the sub-operators
     of the pieces (None: the whole node). `busy` is the time in seconds of each core. If there are `terms`, the cores
     compute partial sums first, which are then added up in the pieces of `split`. `takes` are the tiles of the first
-    input, if it streams in; with `streams_out` the output is left in tiles.
+    input, if it streams in; with `streams_out` the output is left in tiles. `dominates` is the next best of those that
+    neighbours cannot tell from this one.
     """
 
     form: Form
@@ -53,6 +54,7 @@ class Choice:
     terms: tuple[Term, ...] = ()
     takes: tuple[Piece, ...] = ()
     streams_out: bool = False
+    dominates: Choice | None = None
 
     @property
     def seconds(self) -> float:
@@ -352,13 +354,13 @@ def _tiles(piece: Piece, count: int) -> list[Piece]:
 
 def _undominated(choices: Sequence[Choice]) -> tuple[Choice, ...]:
     """Of choices that neighbours cannot tell apart, the cheapest: layouts, split and streams are all that they see."""
-    best: dict[tuple[object, ...], Choice] = {}
+    found: dict[tuple[object, ...], list[Choice]] = {}
     for choice in choices:
         layouts: tuple[Layout, ...] = (*choice.form.inputs, *choice.form.outputs)
         key = (layouts, choice.split.name, bool(choice.terms), choice.takes, choice.streams_out)
-        if key not in best or choice.seconds < best[key].seconds:
-            best[key] = choice
-    return tuple(best.values())
+        found.setdefault(key, []).append(choice)
+    best = [sorted(alike, key=lambda choice: choice.seconds)[:2] for alike in found.values()]
+    return tuple(replace(first, dominates=second[0]) if second else first for first, *second in best)
 
 
 def _traffic(graph: Graph) -> list[int]:

@@ -1,85 +1,132 @@
-"""Why the plan is as it is: for each node what was chosen, what it is predicted to take, and why the runner-up lost."""
+"""Why a plan is as it is: for each node what was chosen, what it is predicted to take, and why the runner-up lost."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from packer.ir import Graph, Node
 from packer.planner.choices import Choice
+from packer.planner.pbqp import Solution
 from packer.planner.problem import IMPOSSIBLE, Problem
 
-__all__ = ["Decision", "decisions"]
+__all__ = ["Decision", "RunnerUp", "decisions", "to_json"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerUp:
+    """The next best choice of a node with all other nodes left as they are, and how many more seconds it takes for
+    computing and for adjustments; fewer, if the plan is not the cheapest one."""
+
+    choice: Choice
+    compute: float
+    adjust: float
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What one node does. Times in seconds: `compute` of the slowest core, `adjust` for bringing its operands into the
-    states it needs; of the runner-up how much more it would take with everything else unchanged."""
+    """What one node does. Seconds: `compute` of the slowest core; `adjust` until its inputs, and graph outputs that it
+    makes, are in the states in which they are needed. `runner_up` is None where nothing else is possible."""
 
-    node: str
-    operator: str
-    algorithm: str
-    layouts: str
-    split: str
-    cores: int
+    node: Node
+    choice: Choice
     compute: float
     adjust: float
-    runner_up: str
-    more_compute: float
-    more_adjust: float
-
-    @property
-    def seconds(self) -> float:
-        return self.compute + self.adjust
+    runner_up: RunnerUp | None
 
 
 def decisions(problem: Problem, chosen: Sequence[int]) -> tuple[Decision, ...]:
-    """One decision a node, in execution order."""
-    around: dict[int, list[tuple[int, int]]] = {v: [] for v in range(len(chosen))}
-    for u, v in problem.edges:
-        around[u].append((u, v))
-        around[v].append((u, v))
-    return tuple(_decision(problem, chosen, v, around[v]) for v in range(len(chosen)))
+    """One decision a node, in execution order; their seconds add up to those of the whole plan."""
+    found = []
+    into, total = _around(problem, chosen)
+    for v, node in enumerate(problem.graph.nodes):
+        mine = problem.choices[v][chosen[v]]
+        adjust = into[v] + float(problem.own[v][chosen[v]]) - mine.seconds
+        runner_up = _runner_up(problem.choices[v], chosen[v], total[v])
+        found.append(Decision(node, mine, mine.seconds, adjust, runner_up))
+    return tuple(found)
 
 
-def _decision(problem: Problem, chosen: Sequence[int], v: int, links: list[tuple[int, int]]) -> Decision:
-    node, alternatives = problem.graph.nodes[v], problem.choices[v]
-    total = problem.own[v].copy()
-    into = 0.0
-    for u, w in links:
-        matrix = problem.edges[u, w]
-        total += matrix[chosen[u]] if w == v else matrix[:, chosen[w]]
-        if w == v:
-            into += float(matrix[chosen[u], chosen[v]])
-    mine = alternatives[chosen[v]]
-    others = [i for i in range(len(alternatives)) if i != chosen[v] and total[i] < IMPOSSIBLE]
-    second = min(others, key=lambda i: (total[i], i), default=None)
-    more = 0.0 if second is None else float(total[second] - total[chosen[v]])
-    more_compute = 0.0 if second is None else alternatives[second].seconds - mine.seconds
-    return Decision(
-        node=node.sources[0] if node.sources else node.outputs[0],
-        operator=type(node.op).__name__,
-        algorithm=mine.form.implementation,
-        layouts=_layouts(mine),
-        split=_split(mine),
-        cores=len({piece.core for piece in mine.split.pieces}),
-        compute=mine.seconds,
-        adjust=into + float(problem.own[v][chosen[v]]) - mine.seconds,
-        runner_up="" if second is None else _describe(alternatives[second]),
-        more_compute=more_compute,
-        more_adjust=more - more_compute,
-    )
+def to_json(problem: Problem, solution: Solution) -> str:
+    """The plan as docs/format.md describes it for bundles; the same text for the same plan."""
+    plan = {
+        "machine": problem.costs.target.machine.description,
+        "nanoseconds": _nanoseconds(solution.cost),
+        "exact": solution.exact,
+        "decisions": [_plain(problem.graph, decision) for decision in decisions(problem, solution.chosen)],
+    }
+    return json.dumps(plan, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def _describe(choice: Choice) -> str:
-    return " ".join(filter(None, (choice.form.implementation, _layouts(choice), _split(choice))))
+def _around(problem: Problem, chosen: Sequence[int]) -> tuple[list[float], list[np.ndarray]]:
+    """By node: seconds of the adjustments of its inputs, and what each of its choices costs with those of its
+    neighbours."""
+    into = [0.0] * len(chosen)
+    total = [own.copy() for own in problem.own]
+    for (u, v), matrix in problem.edges.items():
+        into[v] += float(matrix[chosen[u], chosen[v]])
+        total[u] += matrix[:, chosen[v]]
+        total[v] += matrix[chosen[u]]
+    return into, total
 
 
-def _layouts(choice: Choice) -> str:
-    source = choice.form.inputs[0].name.lower() if choice.form.inputs else ""
-    return f"{source}>{choice.form.outputs[0].name.lower()}"
+def _runner_up(choices: Sequence[Choice], chosen: int, total: np.ndarray) -> RunnerUp | None:
+    """The next best of the choices, those included that were dominated."""
+    mine = choices[chosen]
+    others = [
+        RunnerUp(choice, choice.seconds - mine.seconds, float(total[i] - total[chosen]) - choice.seconds + mine.seconds)
+        for i, choice in enumerate(choices)
+        if i != chosen and total[i] < IMPOSSIBLE
+    ]
+    if mine.dominates is not None:
+        others.append(RunnerUp(mine.dominates, mine.dominates.seconds - mine.seconds, 0.0))
+    return min(others, key=lambda other: other.compute + other.adjust, default=None)
 
 
-def _split(choice: Choice) -> str:
-    streams = {(True, True): "><", (True, False): ">", (False, True): "<", (False, False): ""}
-    return choice.split.name + streams[bool(choice.takes), choice.streams_out]
+def _plain(graph: Graph, decision: Decision) -> dict[str, object]:
+    node, choice, form = decision.node, decision.choice, decision.choice.form
+    inputs = [
+        {"name": name, "layout": layout.name.lower()}
+        for name, layout in zip(node.inputs, form.inputs, strict=True)
+        if name is not None and graph.constant(name) is None
+    ]
+    outputs = [
+        {"name": name, "layout": layout.name.lower(), "shape": graph.type(name).shape}
+        for name, layout in zip(node.outputs, form.outputs, strict=False)
+    ]
+    rival = decision.runner_up
+    return {
+        "nodes": node.sources,
+        "operator": type(node.op).__name__,
+        "inputs": inputs,
+        "outputs": outputs,
+        **_kind(graph, node, choice),
+        "pieces": [[piece.core, piece.box] for piece in choice.split.pieces],
+        "streams_in": bool(choice.takes),
+        "streams_out": choice.streams_out,
+        "compute": _nanoseconds(decision.compute),
+        "adjust": _nanoseconds(decision.adjust),
+        "runner_up": None
+        if rival is None
+        else {
+            **_kind(graph, node, rival.choice),
+            "compute": _nanoseconds(rival.compute),
+            "adjust": _nanoseconds(rival.adjust),
+        },
+    }
+
+
+def _kind(graph: Graph, node: Node, choice: Choice) -> dict[str, object]:
+    """How a choice is told from the others."""
+    form = choice.form
+    read = [form.inputs[i] for i, name in enumerate(node.inputs) if name is not None and graph.constant(name) is None]
+    sides = (dict.fromkeys(layout.name.lower() for layout in side) for side in (read, form.outputs))
+    layouts = ">".join("+".join(side) for side in sides)
+    return {"algorithm": form.implementation, "layouts": layouts, "split": choice.split.name}
+
+
+def _nanoseconds(seconds: float) -> int:
+    return round(seconds * 1e9)

@@ -55,7 +55,7 @@ def test_reads_every_field(good: bytes) -> None:
     assert (t.layout, t.place, t.offset, t.bytes) == ("block16", "arena", 64, 16 * 16 * 4)
     assert (z.extent_axis, z.extent_count, x.extent_axis) == (0, 4, -1)
     assert (x.root, x.begin, x.whole) == (-1, (), (1, 3, 4, 4))
-    assert (program.cores, program.speeds) == (1, ())
+    assert (program.cores, program.speeds, program.plan) == (1, (), -1)
     conv = program.steps[0]
     assert (conv.kernel, conv.nodes, conv.inputs, conv.outputs) == ("conv", ("conv1", "relu1"), (0, 2, -1), (3,))
     assert (conv.core, conv.phase) == (0, 0)

@@ -83,6 +83,7 @@ def test_on_mutated_metadata(good: bytes) -> None:
 CHANGES: tuple[tuple[str, str, Sequence[float]], ...] = (
     ("program", "cores", (0, 1, 2, 3, 255, 256)),
     ("program", "speeds", (0.0, 0.5, 1.0, 1.5)),
+    ("program", "plan", (-(1 << 31), -2, -1, 0, 1, 2, (1 << 31) - 1)),
     ("tensors", "root", (*range(-2, 20), -(1 << 31), (1 << 31) - 1)),
     ("tensors", "begin", (-1, 0, 1, 2, 8, 16, 17, 31, 32, -(1 << 63), (1 << 63) - 1)),
     ("tensors", "shape", (-1, 0, 1, 2, 3, 4, 5, 15, 16, 17, 32, 33, (1 << 63) - 1)),

@@ -232,6 +232,14 @@ static edgert_status verify_steps(const ert_program *p, uint8_t *written) {
   return EDGERT_OK;
 }
 
+/* Nothing but its place is asked of what tells people about the planner's decisions. */
+static edgert_status verify_plan(const ert_program *p, uint32_t segment) {
+  if (segment == UINT32_MAX || segment < p->segments.count) return EDGERT_OK;
+  return ert_fail(EDGERT_ERROR_MALFORMED, ert_format("program '%.40s': plan", p->target).s,
+                  ert_format("-1 or a segment %s", below(p->segments.count).s).s,
+                  ert_format("%" PRId32, (int32_t)segment).s);
+}
+
 static edgert_status verify_program(const edgert_bundle *bundle, ert_table program, uint32_t position,
                                     uint64_t *pairs) {
   ert_program p = {
@@ -246,6 +254,7 @@ static edgert_status verify_program(const edgert_bundle *bundle, ert_table progr
   };
   if (*p.target == '\0' || *ert_string(program, ERT_FIELD_PROGRAM_ARCH) == '\0')
     return ert_fail(EDGERT_ERROR_MALFORMED, ert_format("program %" PRIu32, position).s, "a target and an arch", "none");
+  ERT_TRY(verify_plan(&p, ert_u32(program, ERT_FIELD_PROGRAM_PLAN, UINT32_MAX)));
   ERT_TRY(verify_tensors(&p));
   ERT_TRY(verify_bindings(&p, "input", p.inputs, ERT_PLACE_INPUT));
   ERT_TRY(verify_bindings(&p, "output", p.outputs, ERT_PLACE_OUTPUT));

@@ -31,6 +31,7 @@ static const ert_schema_field program_fields[] = {
     {"outputs", ERT_KIND_SCALARS, 4},
     {"cores", ERT_KIND_SCALAR, 4},
     {"speeds", ERT_KIND_SCALARS, 4},
+    {"plan", ERT_KIND_SCALAR, 4},
 };
 
 static const ert_schema_field tensor_fields[] = {
@@ -81,7 +82,7 @@ static const ert_schema_field golden_tensor_fields[] = {
 const ert_schema_table ert_schema[ERT_TABLE_COUNT] = {
     {"Bundle", bundle_fields, 5},
     {"Segment", segment_fields, 4},
-    {"Program", program_fields, 10},
+    {"Program", program_fields, 11},
     {"Tensor", tensor_fields, 11},
     {"Step", step_fields, 7},
     {"Attribute", attribute_fields, 4},

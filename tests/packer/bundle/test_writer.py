@@ -6,6 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -186,4 +187,18 @@ def test_programs_of_one_core_need_no_new_fields() -> None:
     step = {"kernel": "unary", "inputs": [0], "outputs": [1]}
     assert encode("Step", step | {"core": 0, "phase": 0}) == encode("Step", step)
     program = {"target": "cpu", "arch": "x86_64"}
-    assert encode("Program", program | {"cores": 1, "speeds": np.empty(0, np.float32)}) == encode("Program", program)
+    old = {"cores": 1, "speeds": np.empty(0, np.float32), "plan": -1}
+    assert encode("Program", program | old) == encode("Program", program)
+
+
+def test_plans(tmp_path: Path) -> None:
+    """Text in segments of their own, behind everything that running needs."""
+    programs = [Program("cpu", "x86_64", 0, 0, (), (), (), (), cores=n) for n in (1, 2, 3)]
+    texts = ['{"a":"\u00b5s"}', "", "{}"]
+    planned = tuple(replace(program, plan=text) for program, text in zip(programs, texts, strict=True))
+    path = tmp_path / "model.edge"
+    write_bundle(Bundle("test", "g", planned, ()), path)
+    bundle = reader.read(path)
+    assert [program.plan for program in bundle.programs] == [0, -1, 1]
+    assert [segment.name for segment in bundle.segments] == ["plan cpu/1", "plan cpu/3"]
+    assert [bytes(bundle.segment(i)).decode() for i in (0, 1)] == [texts[0], texts[2]]
