@@ -38,24 +38,34 @@ static edgert_status prepare(ert_prepare *p) {
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   (void)scratch;
   const lp_state *s = step->state;
-  const ert_walk *w = &s->plan.folded;
-  end = ert_cut_at(s->units, step->tasks, end);
-  for (int64_t unit = ert_cut_at(s->units, step->tasks, begin); unit < end; unit++) {
-    ert_cursor at, c;
-    const int64_t width = ert_walk_tile(&s->plan.kept, s->tile, unit, &at);
+  const ert_walk *kept = &s->plan.kept, *w = &s->plan.folded;
+  const int64_t x_row = w->stride[0][w->rank - 1], y_row = w->stride[1][w->rank - 1];
+  int64_t unit = ert_cut_at(s->units, step->tasks, begin);
+  const int64_t last = ert_cut_at(s->units, step->tasks, end);
+  ert_cursor at, c;
+  ert_walk_seek_tile(kept, s->tile, unit, &at);
+  for (int64_t width; unit < last; unit++, ert_walk_advance(kept, &at, width)) {
+    width = ert_walk_width(kept, &at, s->tile);
     const float *x = (const float *)step->in[0]->data + at.offset[0];
     float *y = (float *)step->out[0]->data + at.offset[1];
-    double norm[TILE] = {0};
+    double norm[TILE];
+    for (int64_t i = 0; i < width; i++) norm[i] = 0;
     ert_walk_start(w, &c);
-    for (int64_t row = 0; row < w->elements; row++, ert_walk_advance(w, &c, 1))
-      for (int64_t i = 0; i < width; i++) {
-        const double v = (double)x[c.offset[0] + i];
-        norm[i] += s->p == 1 ? fabs(v) : v * v;
-      }
+    for (int64_t left = w->elements, n; left > 0; left -= n, ert_walk_advance(w, &c, n)) {
+      n = ert_walk_left(w, &c);
+      const float *from = x + c.offset[0];
+      for (int64_t row = 0; row < n; row++, from += x_row)
+        for (int64_t i = 0; i < width; i++)
+          norm[i] += s->p == 1 ? fabs((double)from[i]) : (double)from[i] * (double)from[i];
+    }
     for (int64_t i = 0; i < width; i++) norm[i] = s->p == 1 ? norm[i] : sqrt(norm[i]);
-    for (int64_t row = 0; row < w->elements; row++, ert_walk_advance(w, &c, 1))
-      for (int64_t i = 0; i < width; i++)
-        y[c.offset[1] + i] = norm[i] == 0 ? 0.0f : (float)((double)x[c.offset[0] + i] / norm[i]);
+    for (int64_t left = w->elements, n; left > 0; left -= n, ert_walk_advance(w, &c, n)) {
+      n = ert_walk_left(w, &c);
+      const float *from = x + c.offset[0];
+      float *to = y + c.offset[1];
+      for (int64_t row = 0; row < n; row++, from += x_row, to += y_row)
+        for (int64_t i = 0; i < width; i++) to[i] = norm[i] == 0 ? 0.0f : (float)((double)from[i] / norm[i]);
+    }
   }
 }
 

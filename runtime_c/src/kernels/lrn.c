@@ -108,14 +108,15 @@ static void blocks_pixel(const lrn_state *s, const float *x, float *y, float *sc
 
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   const lrn_state *s = step->state;
-  begin = ert_cut_at(s->units, step->tasks, begin);
-  end = ert_cut_at(s->units, step->tasks, end);
-  if (s->blocks && begin < end) memset(scratch, 0, step->scratch_bytes);
-  for (int64_t unit = begin; unit < end; unit++) {
-    ert_cursor c;
-    const int64_t n = ert_walk_tile(&s->pixels, s->tile, unit, &c), unit_floats = s->blocks ? LANES : 1;
-    const float *x = (const float *)step->in[0]->data + c.offset[0] * unit_floats;
-    float *y = (float *)step->out[0]->data + c.offset[1] * unit_floats;
+  const int64_t pixel = s->blocks ? LANES : 1, last = ert_cut_at(s->units, step->tasks, end);
+  int64_t unit = ert_cut_at(s->units, step->tasks, begin);
+  ert_cursor c;
+  ert_walk_seek_tile(&s->pixels, s->tile, unit, &c);
+  if (s->blocks && unit < last) memset(scratch, 0, step->scratch_bytes);
+  for (int64_t n; unit < last; unit++, ert_walk_advance(&s->pixels, &c, n)) {
+    n = ert_walk_width(&s->pixels, &c, s->tile);
+    const float *x = (const float *)step->in[0]->data + c.offset[0] * pixel;
+    float *y = (float *)step->out[0]->data + c.offset[1] * pixel;
     if (s->blocks)
       for (int64_t i = 0; i < n; i++) blocks_pixel(s, x + i * LANES, y + i * LANES, scratch);
     else

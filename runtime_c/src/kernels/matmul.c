@@ -138,10 +138,11 @@ static void run_floats(const ert_step *step, const matmul_task *t, float *scratc
     type *y = step->out[0]->data;                                                        \
     y += ert_matmul_batch_at(m, m->y_strides, t->batch) + t->row * m->y_row + t->column; \
     if (bias) spread_bias(m, t, bias, y);                                                \
+    const int64_t depth = m->depth, columns = t->columns, b_row = m->b_row;              \
     for (int64_t r = 0; r < t->rows; r++, a += m->a_row, y += m->y_row) {                \
-      if (!bias) memset(y, 0, (size_t)t->columns * sizeof *y);                           \
-      for (int64_t k = 0; k < m->depth; k++)                                             \
-        for (int64_t c = 0; c < t->columns; c++) y[c] += a[k] * b[k * m->b_row + c];     \
+      if (!bias) memset(y, 0, (size_t)columns * sizeof *y);                              \
+      for (int64_t k = 0; k < depth; k++)                                                \
+        for (int64_t c = 0; c < columns; c++) y[c] += a[k] * b[k * b_row + c];           \
     }                                                                                    \
   }
 

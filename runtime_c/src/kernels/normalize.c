@@ -49,10 +49,10 @@ static double sum(const normalize_state *s, int fold, float shift, const float *
   const ert_reduction *r = &s->plan;
   double total = 0;
   ert_cursor c;
-  ert_walk_start(&r->folded, &c);
-  for (int64_t done = 0, n; done < r->folded.elements; done += n) {
-    n = ert_min64(r->run - done % r->run, RUN);
-    const float *from = ert_reduction_take(&r->folded, &c, x, n, scratch);
+  for (int64_t at = 0, run = r->run, n; at < r->folded.elements; at += n) {
+    n = ert_min64(run, RUN);
+    run = run > n ? run - n : r->run;
+    const float *from = ert_reduction_take(&r->folded, &c, x, at, n, scratch);
     total += (double)s->simd->fold_row(fold, 0, shift, from, (size_t)n);
   }
   return total;
@@ -71,32 +71,54 @@ static void normalize_row(const normalize_state *s, const float *x, float *y, fl
   }
 }
 
+/* Rows of `width` columns: added to `sums`; the squares of what is left without `mean`; normalised. */
+static void add_rows(double *sums, const float *x, int64_t x_row, int64_t rows, int64_t width) {
+  for (; rows > 0; rows--, x += x_row)
+    for (int64_t i = 0; i < width; i++) sums[i] += (double)x[i];
+}
+
+static void add_squares(double *sums, const double *mean, const float *x, int64_t x_row, int64_t rows, int64_t width) {
+  for (; rows > 0; rows--, x += x_row)
+    for (int64_t i = 0; i < width; i++) sums[i] += ((double)x[i] - mean[i]) * ((double)x[i] - mean[i]);
+}
+
+static void center_rows(const double *mean, const double *scale, const float *x, int64_t x_row, float *y, int64_t y_row,
+                        int64_t rows, int64_t width) {
+  for (; rows > 0; rows--, x += x_row, y += y_row)
+    for (int64_t i = 0; i < width; i++) y[i] = (float)(((double)x[i] - mean[i]) * scale[i]);
+}
+
 static void normalize_columns(const normalize_state *s, const float *x, float *y, int64_t width) {
   const ert_walk *w = &s->plan.folded;
+  const int64_t x_row = w->stride[0][w->rank - 1], y_row = w->stride[1][w->rank - 1], count = w->elements;
   double mean[TILE] = {0}, scale[TILE] = {0};
   ert_cursor c;
   ert_walk_start(w, &c);
-  if (!s->rms) {
-    for (int64_t row = 0; row < w->elements; row++, ert_walk_advance(w, &c, 1))
-      for (int64_t i = 0; i < width; i++) mean[i] += (double)x[c.offset[0] + i];
-    for (int64_t i = 0; i < width; i++) mean[i] /= (double)w->elements;
+  for (int64_t at = s->rms ? count : 0, n; at < count; at += n, ert_walk_advance(w, &c, n)) {
+    n = ert_walk_left(w, &c);
+    add_rows(mean, x + c.offset[0], x_row, n, width);
   }
-  for (int64_t row = 0; row < w->elements; row++, ert_walk_advance(w, &c, 1))
-    for (int64_t i = 0; i < width; i++) {
-      const double v = (double)x[c.offset[0] + i] - mean[i];
-      scale[i] += v * v;
-    }
-  for (int64_t i = 0; i < width; i++) scale[i] = 1.0 / sqrt(scale[i] / (double)w->elements + s->epsilon);
-  for (int64_t row = 0; row < w->elements; row++, ert_walk_advance(w, &c, 1))
-    for (int64_t i = 0; i < width; i++) y[c.offset[1] + i] = (float)(((double)x[c.offset[0] + i] - mean[i]) * scale[i]);
+  for (int64_t i = 0; i < width; i++) mean[i] /= (double)count;
+  for (int64_t at = 0, n; at < count; at += n, ert_walk_advance(w, &c, n)) {
+    n = ert_walk_left(w, &c);
+    add_squares(scale, mean, x + c.offset[0], x_row, n, width);
+  }
+  for (int64_t i = 0; i < width; i++) scale[i] = 1.0 / sqrt(scale[i] / (double)count + s->epsilon);
+  for (int64_t at = 0, n; at < count; at += n, ert_walk_advance(w, &c, n)) {
+    n = ert_walk_left(w, &c);
+    center_rows(mean, scale, x + c.offset[0], x_row, y + c.offset[1], y_row, n, width);
+  }
 }
 
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   const normalize_state *s = step->state;
-  end = ert_cut_at(s->units, step->tasks, end);
-  for (int64_t unit = ert_cut_at(s->units, step->tasks, begin); unit < end; unit++) {
-    ert_cursor c;
-    const int64_t width = ert_walk_tile(&s->plan.kept, s->tile, unit, &c);
+  const ert_walk *w = &s->plan.kept;
+  int64_t unit = ert_cut_at(s->units, step->tasks, begin);
+  const int64_t last = ert_cut_at(s->units, step->tasks, end);
+  ert_cursor c;
+  ert_walk_seek_tile(w, s->tile, unit, &c);
+  for (int64_t width; unit < last; unit++, ert_walk_advance(w, &c, width)) {
+    width = ert_walk_width(w, &c, s->tile);
     const float *x = (const float *)step->in[0]->data + c.offset[0];
     float *y = (float *)step->out[0]->data + c.offset[1];
     if (s->plan.trailing)

@@ -1,6 +1,7 @@
 /* pad: a tensor with a border of a constant, its edge, its mirror image or its repetition; negative pads crop. */
 #include "kernels/rows.h"
 #include "kernels/tensor.h"
+#include "kernels/walk.h"
 
 typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } pad_mode;
 static const int64_t LARGEST = (int64_t)1 << 48; /* pads: sums of them and of sizes cannot overflow */
@@ -10,7 +11,7 @@ static const char *const pad_modes[] = {"constant", "reflect", "edge", "wrap", N
 typedef struct pad_axis {
   int64_t size; /* of the output */
   int64_t begin, n;
-  int64_t from, to; /* strides of the input and of the output, elements */
+  int64_t from; /* stride of the input, elements */
 } pad_axis;
 
 typedef struct pad_state {
@@ -19,7 +20,7 @@ typedef struct pad_state {
   int mode;
   size_t size;   /* bytes of an element */
   int64_t inner; /* contiguous elements of an entry of the last axis, whose entries have no gaps */
-  int64_t rows;
+  ert_walk rows; /* of the output: the axes before the last, each a dimension */
 } pad_state;
 
 /* Source index along one axis, -1 for the constant. */
@@ -69,23 +70,22 @@ static edgert_status prepare(ert_prepare *p) {
     ERT_TRY(plan_axis(p, x->shape[i], pads[i], pads[x->rank + i], y->shape[i], mode, &state->axes[i]));
   if (y->elements == 0) return EDGERT_OK;
 
-  for (int i = 0; i < x->rank; ++i) {
-    state->axes[i].from = ert_stride(x, i);
-    state->axes[i].to = ert_stride(y, i);
-  }
+  for (int i = 0; i < x->rank; ++i) state->axes[i].from = ert_stride(x, i);
   /* Trailing dimensions without pads become part of the one before them, unless that has gaps. */
   int rank = x->rank;
   state->inner = 1;
   while (rank > 0 && pads[rank - 1] == 0 && pads[x->rank + rank - 1] == 0) {
     const int64_t inner = state->inner * x->shape[rank - 1];
-    if (rank > 1 && (state->axes[rank - 2].from != inner || state->axes[rank - 2].to != inner)) break;
+    if (rank > 1 && (state->axes[rank - 2].from != inner || ert_stride(y, rank - 2) != inner)) break;
     state->inner = inner;
     --rank;
   }
   if (rank == 0) state->axes[rank++] = (pad_axis){.size = 1, .n = 1};
   state->rank = rank;
-  state->rows = ert_extent(y, 0, rank - 1);
-  p->step->tasks = ert_cut(state->rows, y->elements / state->rows, p->workers);
+  state->rows = (ert_walk){.operands = 1, .elements = ert_extent(y, 0, rank - 1)};
+  for (int i = 0; i < rank - 1; ++i) ert_walk_push(&state->rows, y->shape[i], (const int64_t[]){ert_stride(y, i)});
+  if (rank == 1) ert_walk_push(&state->rows, 1, (const int64_t[]){0});
+  p->step->tasks = ert_cut(state->rows.elements, y->elements / state->rows.elements, p->workers);
   return EDGERT_OK;
 }
 
@@ -101,19 +101,16 @@ static void make_border(const pad_state *state, const pad_axis *a, char *y, cons
     ert_copy_run(y + (size_t)i * bytes, x + (size_t)source_index(a, state->mode, i) * bytes, bytes);
 }
 
-static void make_row(const pad_state *state, char *y, const char *x, const void *value, int64_t row) {
+static void make_row(const pad_state *state, char *y, const char *x, const void *value, const int64_t *coordinates) {
   int last = state->rank - 1;
   const pad_axis *a = &state->axes[last];
-  int64_t from = 0, to = 0, rest = row;
+  int64_t from = 0;
   bool outside = false;
   for (int i = last - 1; i >= 0; --i) {
-    const int64_t place = rest % state->axes[i].size, index = source_index(&state->axes[i], state->mode, place);
-    rest /= state->axes[i].size;
+    int64_t index = source_index(&state->axes[i], state->mode, coordinates[i]);
     outside |= index < 0;
     from += index * state->axes[i].from;
-    to += place * state->axes[i].to;
   }
-  y += to * (int64_t)state->size;
   if (outside) {
     ert_fill(y, value, state->size, a->size * state->inner);
     return;
@@ -132,9 +129,13 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   static const uint64_t zero = 0;
   const pad_state *state = step->state;
   const ert_tensor *value = step->n_in > 1 ? step->in[1] : NULL;
-  int64_t stop = ert_cut_at(state->rows, step->tasks, end);
-  for (int64_t row = ert_cut_at(state->rows, step->tasks, begin); row < stop; ++row)
-    make_row(state, step->out[0]->data, step->in[0]->data, value ? value->data : &zero, row);
+  int64_t row = ert_cut_at(state->rows.elements, step->tasks, begin);
+  const int64_t stop = ert_cut_at(state->rows.elements, step->tasks, end);
+  ert_cursor c;
+  ert_walk_seek(&state->rows, row, &c);
+  for (; row < stop; ++row, ert_walk_advance(&state->rows, &c, 1))
+    make_row(state, (char *)step->out[0]->data + (size_t)c.offset[0] * state->size, step->in[0]->data,
+             value ? value->data : &zero, c.index);
 }
 
 const ert_kernel ert_kernel_pad = {.name = "pad", .prepare = prepare, .run = run, .views = true};

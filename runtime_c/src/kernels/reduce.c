@@ -135,10 +135,10 @@ static float fold_row(const reduce_state *s, const float *x, float *scratch) {
   const bool sums = is_sum(s);
   double total = (double)neutral(s);
   ert_cursor c;
-  ert_walk_start(&r->folded, &c);
-  for (int64_t done = 0, n; done < r->folded.elements; done += n) {
-    n = ert_min64(r->run - done % r->run, RUN);
-    const float *from = ert_reduction_take(&r->folded, &c, x, n, scratch);
+  for (int64_t at = 0, run = r->run, n; at < r->folded.elements; at += n) {
+    n = ert_min64(run, RUN);
+    run = run > n ? run - n : r->run;
+    const float *from = ert_reduction_take(&r->folded, &c, x, at, n, scratch);
     const float part = s->simd->fold_row(s->fold, sums ? 0.0f : (float)total, 0.0f, from, (size_t)n);
     total = sums ? total + (double)part : (double)part;
   }
@@ -161,30 +161,29 @@ static void fold_columns(const reduce_state *s, const float *x, float *y, int64_
                          int64_t stored) {
   const ert_reduction *r = &s->plan;
   const int64_t stride = r->folded.stride[0][r->folded.rank - 1], parts = s->blocks ? 4 * width : width;
+  const int join = is_sum(s) ? ERT_FOLD_SUM : s->fold;
   const float first = neutral(s);
   float part[TILE];
-  double total[TILE] = {0};
+  double total[TILE];
   for (int64_t i = 0; i < parts; i++) part[i] = first;
+  for (int64_t i = 0; i < width; i++) total[i] = 0;
   ert_cursor c;
   ert_walk_start(&r->folded, &c);
-  for (int64_t done = 0; done < r->folded.elements;) {
-    const int64_t begin = done, end = done + ert_min64(r->run - done % r->run, COLUMN_RUN);
-    for (int64_t n; done < end; done += n, ert_walk_advance(&r->folded, &c, n)) {
-      n = ert_min64(ert_walk_left(&r->folded, &c), end - done);
-      const float *rows = x + c.offset[0];
+  for (int64_t left = r->folded.elements, run = r->run, rows; left > 0; left -= rows) {
+    rows = ert_min64(run, COLUMN_RUN);
+    run = run > rows ? run - rows : r->run;
+    for (int64_t done = 0, n; done < rows; done += n, ert_walk_advance(&r->folded, &c, n)) {
+      n = ert_min64(ert_walk_left(&r->folded, &c), rows - done);
       if (s->blocks)
-        fold_pixels(s, rows, stride, done - begin, n, part);
+        fold_pixels(s, x + c.offset[0], stride, done, n, part);
       else
-        s->simd->fold_columns(s->fold, rows, (ptrdiff_t)stride, (size_t)n, part, (size_t)width);
+        s->simd->fold_columns(s->fold, x + c.offset[0], (ptrdiff_t)stride, (size_t)n, part, (size_t)width);
     }
+    if (s->blocks) s->simd->fold_columns(join, part + LANES, LANES, 3, part, LANES);
+    for (int64_t i = width; i < parts && left > rows; i++) part[i] = first;
     if (!is_sum(s)) continue;
-    for (int64_t i = 0; i < parts; i++) total[i] += (double)part[i], part[i] = 0;
+    for (int64_t i = 0; i < width; i++) total[i] += (double)part[i], part[i] = 0;
   }
-  if (s->blocks && is_sum(s))
-    for (int64_t i = 0; i < LANES; i++)
-      total[i] = (total[i] + total[LANES + i]) + (total[2 * LANES + i] + total[3 * LANES + i]);
-  else if (s->blocks)
-    s->simd->fold_columns(s->fold, part + LANES, LANES, 3, part, LANES);
   for (int64_t i = 0; i < stored; i++) y[i * y_stride] = finish(s, is_sum(s) ? total[i] : (double)part[i]);
 }
 
@@ -220,10 +219,12 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   const ert_reduction *r = &s->plan;
   const ert_tensor *x = step->in[0], *y = step->out[0];
   const bool rare = s->kind == ERT_REDUCE_PROD || s->kind == ERT_REDUCE_LOG_SUM_EXP;
+  int64_t unit = ert_cut_at(s->units, step->tasks, begin);
   const int64_t last = ert_cut_at(s->units, step->tasks, end);
-  for (int64_t unit = ert_cut_at(s->units, step->tasks, begin); unit < last; unit++) {
-    ert_cursor c;
-    const int64_t width = ert_walk_tile(&r->kept, s->tile, unit, &c);
+  ert_cursor c;
+  ert_walk_seek_tile(&r->kept, s->tile, unit, &c);
+  for (int64_t width; unit < last; unit++, ert_walk_advance(&r->kept, &c, width)) {
+    width = ert_walk_width(&r->kept, &c, s->tile);
     if (s->integer) {
       s->integer(s->kind, r, x->data, c.offset[0], y->data, c.offset[1]);
       continue;

@@ -32,7 +32,9 @@ void ert_reduction_plan(const ert_stored *x, const int64_t *y_stride, const bool
   ert_walk_merge(&out->folded, out->trailing ? contiguous : 0);
 }
 
-const float *ert_reduction_take(const ert_walk *folded, ert_cursor *c, const float *x, int64_t n, float *scratch) {
+const float *ert_reduction_gather(const ert_walk *folded, ert_cursor *c, const float *x, int64_t at, int64_t n,
+                                  float *scratch) {
+  if (at == 0) ert_walk_start(folded, c);
   const float *row = x + c->offset[0];
   if (n <= ert_walk_left(folded, c)) {
     ert_walk_advance(folded, c, n);

@@ -24,7 +24,13 @@ edgert_status ert_axes(const ert_prepare *p, int rank, bool chosen[ERT_WALK_RANK
 void ert_reduction_plan(const ert_stored *x, const int64_t *y_stride, const bool *folded, int contiguous,
                         ert_reduction *out);
 
-/* The next n folded elements of float32, moving the cursor: in place if they are part of a row, else in `scratch`. */
-const float *ert_reduction_take(const ert_walk *folded, ert_cursor *c, const float *x, int64_t n, float *scratch);
+/* The n folded elements of float32 from `at` on, where the last call ended: copied to `scratch` unless they are a part of a
+ * row. The cursor is that of these calls. */
+const float *ert_reduction_gather(const ert_walk *folded, ert_cursor *c, const float *x, int64_t at, int64_t n,
+                                  float *scratch);
+static inline const float *ert_reduction_take(const ert_walk *folded, ert_cursor *c, const float *x, int64_t at,
+                                              int64_t n, float *scratch) {
+  return folded->rank == 1 ? x + at : ert_reduction_gather(folded, c, x, at, n, scratch);
+}
 
 #endif

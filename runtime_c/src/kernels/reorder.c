@@ -16,10 +16,10 @@ typedef int32_t quad_index __attribute__((vector_size(16)));
 enum { LANES = 16, UNIT = 64 /* pixels of a block in a unit of work; a multiple of 4 */ };
 
 typedef struct reorder_state {
-  ert_walk walk;  /* over the pixels of blocks: floats of the planar tensor, pixels of 16 floats of the blocked one */
-  int64_t lane;   /* between the channels of the planar tensor */
-  int64_t pixels; /* of a block */
-  int64_t channels, blocks, units;
+  ert_walk
+      walk; /* of blocks' pixels: in the planar tensor, in the blocked one (in pixels), and the block's first channel */
+  int64_t lane; /* between the channels of the planar tensor */
+  int64_t channels, units;
   bool to_blocks;
 } reorder_state;
 
@@ -40,17 +40,17 @@ static edgert_status prepare(ert_prepare *p) {
 
   const int axis = x->rank == 1 ? 0 : 1;
   const ert_stored blocked = ert_stored_of(s->to_blocks ? y : x), planar = ert_stored_of(s->to_blocks ? x : y);
-  s->walk.operands = 2;
-  for (int i = 0; i < planar.rank; i++)
-    ert_walk_push(&s->walk, blocked.shape[i],
-                  (const int64_t[]){planar.stride[i] * (i == axis ? LANES : 1), blocked.stride[i] / LANES});
+  s->walk.operands = 3;
+  for (int i = 0; i < planar.rank; i++) {
+    const int64_t lanes = i == axis ? LANES : 0, stride = planar.stride[i] * (i == axis ? LANES : 1);
+    ert_walk_push(&s->walk, blocked.shape[i], (const int64_t[]){stride, blocked.stride[i] / LANES, lanes});
+  }
   ert_walk_merge(&s->walk, 2);
   s->lane = planar.stride[axis];
   s->channels = x->shape[axis];
-  s->blocks = blocked.shape[axis];
-  s->pixels = ert_extent(x, 2, x->rank);
   s->units = ert_walk_tiles(&s->walk, UNIT);
-  p->step->tasks = ert_cut(s->units, ert_min64(s->pixels, UNIT) * LANES, p->workers);
+  const int64_t row = s->walk.shape[s->walk.rank - 1];
+  p->step->tasks = ert_cut(s->units, ert_min64(row, UNIT) * LANES, p->workers);
   return EDGERT_OK;
 }
 
@@ -104,13 +104,14 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   const reorder_state *s = step->state;
   const float *x = step->in[0]->data;
   float *y = step->out[0]->data;
-  const int64_t row = s->walk.shape[s->walk.rank - 1], tiles = (row + UNIT - 1) / UNIT;
-  end = ert_cut_at(s->units, step->tasks, end);
-  for (int64_t unit = ert_cut_at(s->units, step->tasks, begin); unit < end; unit++) {
-    ert_cursor c;
-    const int64_t n = ert_walk_tile(&s->walk, UNIT, unit, &c), block = unit / tiles * row / s->pixels % s->blocks;
-    const int64_t lanes = ert_min64(s->channels - block * LANES, LANES);
+  int64_t unit = ert_cut_at(s->units, step->tasks, begin);
+  const int64_t last = ert_cut_at(s->units, step->tasks, end);
+  ert_cursor c;
+  ert_walk_seek_tile(&s->walk, UNIT, unit, &c);
+  for (int64_t n; unit < last; unit++, ert_walk_advance(&s->walk, &c, n)) {
+    n = ert_walk_width(&s->walk, &c, UNIT);
     const int64_t planar = c.offset[0], blocked = c.offset[1] * LANES;
+    const int64_t lanes = ert_min64(s->channels - c.offset[2], LANES);
     if (s->to_blocks)
       to_block(x + planar, s->lane, lanes, y + blocked, n);
     else

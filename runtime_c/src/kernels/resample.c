@@ -3,17 +3,10 @@
 
 #include "kernels/rows.h"
 
-/* Where a row of the output lies. True if it is outside the input. */
-static bool locate(const ert_resample *r, int64_t row, int64_t *coordinates, int64_t *to) {
+/* Whether a row of the output is outside the input. */
+static bool is_outside(const ert_resample *r, const int64_t *coordinates) {
   bool outside = false;
-  *to = 0;
-  for (int i = r->rank - 2; i >= 0; --i) {
-    const ert_resize_axis *a = &r->axes[i];
-    coordinates[i] = row % a->out;
-    row /= a->out;
-    *to += coordinates[i] * r->to[i];
-    outside |= a->outside && a->outside[coordinates[i]];
-  }
+  for (int i = 0; i < r->rank - 1; ++i) outside |= r->axes[i].outside && r->axes[i].outside[coordinates[i]];
   return outside;
 }
 
@@ -58,18 +51,18 @@ static void pick(const ert_resample *r, char *y, const char *x) {
 void ert_resample_nearest(const ert_resample *r, void *y, const void *x, int64_t begin, int64_t end) {
   const int last = r->rank - 1;
   const size_t row_bytes = (size_t)(r->axes[last].out * r->inner) * r->size;
-  int64_t coordinates[ERT_WALK_RANK], previous = -1, to;
+  int64_t previous = -1;
   const char *made = NULL; /* from `previous`, if it is a run that can be copied */
-  for (int64_t row = begin; row < end; ++row) {
-    const bool outside = locate(r, row, coordinates, &to);
-    char *out = (char *)y + (size_t)to * r->size;
-    if (outside) {
+  ert_cursor c;
+  ert_walk_seek(&r->rows, begin, &c);
+  for (int64_t row = begin; row < end; ++row, ert_walk_advance(&r->rows, &c, 1)) {
+    char *out = (char *)y + (size_t)c.offset[0] * r->size;
+    if (is_outside(r, c.index)) {
       fill_outside(r, out, true);
       continue;
     }
     int64_t source = 0;
-    for (int i = 0; i < last; ++i)
-      source += (r->axes[i].taps ? r->axes[i].index[coordinates[i]] : coordinates[i]) * r->from[i];
+    for (int i = 0; i < last; ++i) source += (r->axes[i].taps ? r->axes[i].index[c.index[i]] : c.index[i]) * r->from[i];
     if (source == previous && made)
       memcpy(out, made, row_bytes);
     else
@@ -164,36 +157,48 @@ static inline void mix_entry(float *restrict y, const float *restrict x, int64_t
   }
 }
 
-static void mix_columns(const ert_resample *r, float *restrict y, const float *restrict x) {
-  const ert_resize_axis *a = &r->axes[r->rank - 1];
-  const int64_t step = r->to[r->rank - 1];
+/* Single elements, 2 or 4 taps each; `step` is a compile-time constant where outputs are contiguous. */
+static inline void mix_singles(const ert_resize_axis *a, float *restrict y, int64_t step, const float *restrict x) {
   const int32_t *index = a->index;
   const float *weight = a->weight;
-  if (a->taps == 0) {
-    ert_copy_rows(y, step * 4, x, r->inner * 4, a->out, (size_t)r->inner * sizeof *y);
-  } else if (r->inner == 1 && a->taps == 2) {
+  if (a->taps == 2) {
     for (int64_t i = 0; i < a->out; ++i)
       y[i * step] = x[index[2 * i]] * weight[2 * i] + x[index[2 * i + 1]] * weight[2 * i + 1];
-  } else if (r->inner == 1 && a->taps == 4) {
+  } else {
     for (int64_t i = 0; i < a->out; ++i, index += 4, weight += 4)
       y[i * step] =
           (x[index[0]] * weight[0] + x[index[1]] * weight[1]) + (x[index[2]] * weight[2] + x[index[3]] * weight[3]);
+  }
+}
+
+static void mix_columns(const ert_resample *r, float *restrict y, const float *restrict x) {
+  const ert_resize_axis *a = &r->axes[r->rank - 1];
+  const int64_t step = r->to[r->rank - 1];
+  if (a->taps == 0) {
+    ert_copy_rows(y, step * 4, x, r->inner * 4, a->out, (size_t)r->inner * sizeof *y);
+  } else if (r->inner == 1 && a->taps <= 4) {
+    if (step == 1)
+      mix_singles(a, y, 1, x);
+    else
+      mix_singles(a, y, step, x);
   } else if (r->inner == 16) {
     for (int64_t i = 0; i < a->out; ++i)
-      mix_entry(y + i * step, x, 16, index + i * a->taps, weight + i * a->taps, a->taps);
+      mix_entry(y + i * step, x, 16, a->index + i * a->taps, a->weight + i * a->taps, a->taps);
   } else {
     for (int64_t i = 0; i < a->out; ++i)
-      mix_entry(y + i * step, x, r->inner, index + i * a->taps, weight + i * a->taps, a->taps);
+      mix_entry(y + i * step, x, r->inner, a->index + i * a->taps, a->weight + i * a->taps, a->taps);
   }
   if (a->outside) fill_outside(r, (char *)y, false);
 }
 
 void ert_resample_mix(const ert_resample *r, float *y, const float *x, int64_t begin, int64_t end, float *scratch) {
-  int64_t coordinates[ERT_WALK_RANK], to;
-  for (int64_t row = begin; row < end; ++row) {
-    if (locate(r, row, coordinates, &to))
-      fill_outside(r, (char *)(y + to), true);
+  ert_cursor c;
+  ert_walk_seek(&r->rows, begin, &c);
+  for (int64_t row = begin; row < end; ++row, ert_walk_advance(&r->rows, &c, 1)) {
+    float *out = y + c.offset[0];
+    if (is_outside(r, c.index))
+      fill_outside(r, (char *)out, true);
     else
-      mix_columns(r, y + to, mix_rows(r, coordinates, x, scratch));
+      mix_columns(r, out, mix_rows(r, c.index, x, scratch));
   }
 }

@@ -125,8 +125,12 @@ static void shape_plan(ert_resample *plan, int rank) {
   plan->from[rank - 1] = from;
   plan->to[rank - 1] = to;
   plan->rank = rank;
-  plan->rows = 1;
-  for (int i = 0; i < rank - 1; ++i) plan->rows *= plan->axes[i].out;
+  plan->rows = (ert_walk){.operands = 1, .elements = 1};
+  for (int i = 0; i < rank - 1; ++i) {
+    ert_walk_push(&plan->rows, plan->axes[i].out, &plan->to[i]);
+    plan->rows.elements *= plan->axes[i].out;
+  }
+  if (rank == 1) ert_walk_push(&plan->rows, 1, &plan->to[0]);
 }
 
 /* Whether a nearest axis repeats every input twice. */
@@ -181,14 +185,15 @@ static edgert_status prepare(ert_prepare *p) {
   plan.doubled = is_doubling(&plan.axes[plan.rank - 1]);
   *state = (resize_state){.plan = plan, .nearest = rule.mode == ERT_RESIZE_NEAREST};
   if (!state->nearest) step->scratch_bytes = (size_t)ert_resample_scratch(&plan) * sizeof(float);
-  step->tasks = ert_cut(plan.rows, y->elements / plan.rows * (state->nearest ? 1 : 4), p->workers);
+  step->tasks = ert_cut(plan.rows.elements, y->elements / plan.rows.elements * (state->nearest ? 1 : 4), p->workers);
   return EDGERT_OK;
 }
 
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   const resize_state *state = step->state;
   if (step->tasks == 0) return;
-  int64_t from = ert_cut_at(state->plan.rows, step->tasks, begin), to = ert_cut_at(state->plan.rows, step->tasks, end);
+  int64_t from = ert_cut_at(state->plan.rows.elements, step->tasks, begin),
+          to = ert_cut_at(state->plan.rows.elements, step->tasks, end);
   if (state->nearest)
     ert_resample_nearest(&state->plan, step->out[0]->data, step->in[0]->data, from, to);
   else

@@ -87,11 +87,13 @@ static void scattered_columns(const softmax_state *s, const float *x, float *y, 
 
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   const softmax_state *s = step->state;
-  const ert_walk *w = &s->plan.folded;
-  end = ert_cut_at(s->units, step->tasks, end);
-  for (int64_t unit = ert_cut_at(s->units, step->tasks, begin); unit < end; unit++) {
-    ert_cursor c;
-    const int64_t width = ert_walk_tile(&s->plan.kept, s->tile, unit, &c);
+  const ert_walk *kept = &s->plan.kept, *w = &s->plan.folded;
+  int64_t unit = ert_cut_at(s->units, step->tasks, begin);
+  const int64_t last = ert_cut_at(s->units, step->tasks, end);
+  ert_cursor c;
+  ert_walk_seek_tile(kept, s->tile, unit, &c);
+  for (int64_t width; unit < last; unit++, ert_walk_advance(kept, &c, width)) {
+    width = ert_walk_width(kept, &c, s->tile);
     const float *x = (const float *)step->in[0]->data + c.offset[0];
     float *y = (float *)step->out[0]->data + c.offset[1];
     if (s->scattered)

@@ -75,11 +75,6 @@ void ert_walk_over(int operands, const ert_tensor *const *tensors, ert_walk *out
 
 /* ---- walking ---- */
 
-void ert_walk_start(const ert_walk *w, ert_cursor *c) {
-  for (int i = 0; i < w->rank; i++) c->index[i] = 0;
-  for (int k = 0; k < w->operands; k++) c->offset[k] = 0;
-}
-
 void ert_walk_seek(const ert_walk *w, int64_t at, ert_cursor *c) {
   for (int k = 0; k < w->operands; k++) c->offset[k] = 0;
   for (int i = w->rank - 1; i >= 0; i--) {
@@ -90,13 +85,13 @@ void ert_walk_seek(const ert_walk *w, int64_t at, ert_cursor *c) {
   }
 }
 
-void ert_walk_advance(const ert_walk *w, ert_cursor *c, int64_t n) {
-  for (int i = w->rank - 1; i >= 0; i--, n = 1) {
-    c->index[i] += n;
-    for (int k = 0; k < w->operands; k++) c->offset[k] += n * w->stride[k][i];
-    if (c->index[i] < w->shape[i]) return;
-    c->index[i] = 0;
+void ert_walk_next_row(const ert_walk *w, ert_cursor *c) {
+  for (int i = w->rank - 1; c->index[i] == w->shape[i];) {
     for (int k = 0; k < w->operands; k++) c->offset[k] -= w->shape[i] * w->stride[k][i];
+    c->index[i] = 0;
+    if (--i < 0) return;
+    for (int k = 0; k < w->operands; k++) c->offset[k] += w->stride[k][i];
+    c->index[i]++;
   }
 }
 
@@ -106,11 +101,9 @@ int64_t ert_walk_tiles(const ert_walk *w, int64_t tile) {
   return w->elements / row * (row / tile + (row % tile != 0));
 }
 
-int64_t ert_walk_tile(const ert_walk *w, int64_t tile, int64_t unit, ert_cursor *c) {
+void ert_walk_seek_tile(const ert_walk *w, int64_t tile, int64_t unit, ert_cursor *c) {
   const int64_t row = w->shape[w->rank - 1], tiles = row / tile + (row % tile != 0);
-  const int64_t column = unit % tiles * tile;
-  ert_walk_seek(w, unit / tiles * row + column, c);
-  return ert_min64(row - column, tile);
+  ert_walk_seek(w, unit / tiles * row + unit % tiles * tile, c);
 }
 
 void ert_walk_copy(const ert_walk *w, size_t size, void *dst, const void *src, int64_t from, int64_t to) {

@@ -40,9 +40,17 @@ typedef struct ert_cursor {
   int64_t offset[ERT_WALK_OPERANDS]; /* of the current element */
 } ert_cursor;
 
-/* To the first element, and to flat element `at`. */
-void ert_walk_start(const ert_walk *w, ert_cursor *c);
+/* To the first element. */
+static inline void ert_walk_start(const ert_walk *w, ert_cursor *c) {
+  for (int i = 0; i < w->rank; i++) c->index[i] = 0;
+  for (int k = 0; k < ERT_WALK_OPERANDS; k++) c->offset[k] = 0;
+}
+
+/* To flat element `at`. */
 void ert_walk_seek(const ert_walk *w, int64_t at, ert_cursor *c);
+
+/* From the end of a row to the start of the next. */
+void ert_walk_next_row(const ert_walk *w, ert_cursor *c);
 
 /* What is left of the row, the current element included. */
 static inline int64_t ert_walk_left(const ert_walk *w, const ert_cursor *c) {
@@ -50,11 +58,21 @@ static inline int64_t ert_walk_left(const ert_walk *w, const ert_cursor *c) {
 }
 
 /* `n` elements on, at most to the start of the next row; after the last row, back to the first. */
-void ert_walk_advance(const ert_walk *w, ert_cursor *c, int64_t n);
+static inline void ert_walk_advance(const ert_walk *w, ert_cursor *c, int64_t n) {
+  const int last = w->rank - 1;
+  for (int k = 0; k < w->operands; k++) c->offset[k] += n * w->stride[k][last];
+  c->index[last] += n;
+  if (c->index[last] == w->shape[last]) ert_walk_next_row(w, c);
+}
 
-/* Rows in tiles of at most `tile` elements: how many there are, and how wide tile `unit` is, to which the cursor goes. */
+/* Rows in tiles of at most `tile` elements: how many there are; to the start of tile `unit`; and how wide the tile that
+ * starts here is, which is what to advance by to the next. */
 int64_t ert_walk_tiles(const ert_walk *w, int64_t tile);
-int64_t ert_walk_tile(const ert_walk *w, int64_t tile, int64_t unit, ert_cursor *c);
+void ert_walk_seek_tile(const ert_walk *w, int64_t tile, int64_t unit, ert_cursor *c);
+static inline int64_t ert_walk_width(const ert_walk *w, const ert_cursor *c, int64_t tile) {
+  const int64_t left = ert_walk_left(w, c);
+  return left < tile ? left : tile;
+}
 
 /* Copies flat elements [from, to), of `size` bytes, of operand 1 to operand 0. Rows are contiguous in both. */
 void ert_walk_copy(const ert_walk *w, size_t size, void *dst, const void *src, int64_t from, int64_t to);

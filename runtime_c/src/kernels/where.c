@@ -43,12 +43,15 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   while (at < stop) {
     const int64_t n = ert_min64(ert_walk_left(w, &cursor), stop - at);
     const uint8_t *c = (const uint8_t *)step->in[0]->data + cursor.offset[0];
-#define SELECT(type)                                                                   \
-  {                                                                                    \
-    const type *a = (const type *)step->in[1]->data + cursor.offset[1]; \
-    const type *b = (const type *)step->in[2]->data + cursor.offset[2]; \
-    type *y = (type *)step->out[0]->data + cursor.offset[3];                                         \
-    for (int64_t i = 0; i < n; i++) y[i] = c[i * by_c] ? a[i * by_a] : b[i * by_b];    \
+#define SELECT(type)                                                     \
+  {                                                                      \
+    const type *a = (const type *)step->in[1]->data + cursor.offset[1];  \
+    const type *b = (const type *)step->in[2]->data + cursor.offset[2];  \
+    type *y = (type *)step->out[0]->data + cursor.offset[3];             \
+    for (int64_t i = 0; i < n; i++) {                                    \
+      const type mask = (type)(0 - (ert_bits64)(c[i * by_c] != 0));      \
+      y[i] = (type)((a[i * by_a] & mask) | (b[i * by_b] & (type)~mask)); \
+    }                                                                    \
   }
     ERT_BY_SIZE(s->size, SELECT)
 #undef SELECT

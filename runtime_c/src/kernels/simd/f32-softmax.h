@@ -42,7 +42,7 @@ static void f32_softmax_row(bool log, const float *x, float *y, size_t n) {
 /* `count` vectors of columns, the last of which has `part` of them. */
 ERT_INLINE void softmax_columns_of(size_t count, size_t part, bool log, const float *x, ptrdiff_t x_stride, float *y,
                                    ptrdiff_t y_stride, size_t n) {
-  vf largest[4], sums[VL][4] = {{vzero()}};
+  vf largest[4], sums[VL][4];
   for (size_t j = 0; j < count; j++) largest[j] = vsplat(-INFINITY);
 #define COLUMNS_LOAD(from) (part == VL ? vload((from) + j * VL) : vload_part((from) + j * VL, part))
 #define COLUMNS_STORE(to, v)               \
@@ -54,12 +54,17 @@ ERT_INLINE void softmax_columns_of(size_t count, size_t part, bool log, const fl
   } while (0)
   for (size_t r = 0; r < n; r++)
     for (size_t j = 0; j < count; j++) largest[j] = vmax_nan(largest[j], COLUMNS_LOAD(x + (ptrdiff_t)r * x_stride));
-  for (size_t r = 0; r < n; r++)
-    for (size_t j = 0; j < count; j++) {
-      vf e = softmax_rounded(vexp(COLUMNS_LOAD(x + (ptrdiff_t)r * x_stride) - largest[j]));
-      sums[r % VL][j] += e;
-      if (!log) COLUMNS_STORE(y + (ptrdiff_t)r * y_stride, e);
-    }
+  for (size_t i = 0; i < VL; i++) {
+    vf sum[4];
+    for (size_t j = 0; j < count; j++) sum[j] = vzero();
+    for (size_t r = i; r < n; r += VL)
+      for (size_t j = 0; j < count; j++) {
+        vf e = softmax_rounded(vexp(COLUMNS_LOAD(x + (ptrdiff_t)r * x_stride) - largest[j]));
+        sum[j] += e;
+        if (!log) COLUMNS_STORE(y + (ptrdiff_t)r * y_stride, e);
+      }
+    for (size_t j = 0; j < count; j++) sums[i][j] = sum[j];
+  }
   for (size_t half = VL / 2; half > 0; half /= 2)
     for (size_t i = 0; i < half; i++)
       for (size_t j = 0; j < count; j++) sums[i][j] += sums[i + half][j];
