@@ -23,7 +23,9 @@ from edgert.cli.tune import _seconds
 from edgert.errors import InvalidArgumentError
 from edgert.fingerprint import this_device
 from edgert.reader import read
-from packer.tune import Record, Records
+from packer.tune import Calibration, Record, Records, calibrate
+from targets.base import Target
+from targets.machine import Machine
 from tests.edgert.networks import classifier
 from tests.packer.tune.networks import Device
 
@@ -167,9 +169,6 @@ def test_records_of_other_devices_are_used_only_if_asked_for(model: Path, preten
 
 
 def test_calibrated_machines_are_used(model: Path, tmp_path: Path) -> None:
-    from packer.tune import Calibration
-    from targets.machine import Machine
-
     here = this_device()
     machine = replace(Machine.load("zen4-server"), barrier_seconds=1.0)
     with Records(tmp_path / "records", create=True) as file:
@@ -182,6 +181,30 @@ def test_calibrated_machines_are_used(model: Path, tmp_path: Path) -> None:
         for name in ("plain", "slow")
     ]
     assert cores == [{0, 1}, {0}]
+
+
+def test_calibrate_keeps_the_machine_that_was_found(
+    model: Path, pretended: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = this_device()
+
+    def pretend(steps: object, runs: object, target: Target, progress: object) -> Machine:
+        assert (steps, runs) == (pretended.measure, measure.measure_run)
+        assert target.machine.description == here.cpu
+        assert len(target.machine.cores) == here.cores
+        return replace(target.machine, barrier_seconds=0.125)
+
+    monkeypatch.setattr(calibrate, "calibrate", pretend)
+    found = json.loads(run("tune", "--calibrate", "--records", tmp_path / "records", "--json")[0])
+    assert [machine["barrier_seconds"] for machine in found["calibrated"]] == [0.125]
+    assert found["devices"] == []
+    with Records(tmp_path / "records") as file:
+        text = file.machine(here.fingerprint, here.core)
+    assert text is not None
+    assert Machine.parse(text, "").barrier_seconds == 0.125
+    assert "barrier_seconds = 0.125" in run("tune", "--calibrate", "--records", tmp_path / "records")[0]
+    other = "cpu-aarch64" if here.arch == "x86_64" else "cpu-x86_64"
+    assert here.arch in run("tune", "--calibrate", "--target", other, "--records", tmp_path / "x", code=2)[1]
 
 
 def test_merge(model: Path, pretended: Device, tmp_path: Path) -> None:
@@ -199,7 +222,7 @@ def test_errors(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     told = run("tune", model, *records, "--target", other, "--shape", "image=1x3x8x8", code=2)[1]
     assert f"expected a device of {other[4:]}, got {this_device().arch}" in told
     (tmp_path / "broken").write_bytes(b"no database" * 99)
-    assert "not usable as a record file" in run("tune", model, "--records", tmp_path / "broken", code=2)[1]
+    assert "not usable as a record file" in run("tune", "--calibrate", "--records", tmp_path / "broken", code=2)[1]
     told = run("pack", model, "--records", tmp_path / "broken", "--shape", "image=1x3x8x8", code=2)[1]
     assert "--no-records" in told
     monkeypatch.setitem(sys.modules, "distributed", None)
@@ -260,6 +283,9 @@ def test_two_boards_of_a_kind_share_the_work(model: Path, tmp_path: Path) -> Non
         found = tune(model, "--cluster", address)
         assert (found["device"], found["failed"], found["left"]) == (this_device().fingerprint, 0, 0)
         assert tune(model, "--cluster", address)["recorded"] == found["measured"]
+        run("pack", model, "--shape", "image=1x3x16x8", "-o", tmp_path / "whole")
+        with _cluster.boards(address) as boards:
+            assert all(0 < board.run(tmp_path / "whole", 1) < 1 for board in boards)
     with sqlite3.connect(tmp_path / "records") as file:
         who = dict(file.execute("SELECT provenance, count(*) FROM records GROUP BY provenance").fetchall())
     assert len(who) == 2
