@@ -132,8 +132,7 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
     const int64_t phase = s->repeated >= 0 ? c.index[last] % s->period : 0;
     int64_t n = ert_min64(ert_min64(ert_walk_left(w, &c), stop - at), CHUNK);
     const char *operand[2];
-    for (int k = 0; k < 2; k++)
-      operand[k] = in[k] + (size_t)(k == s->repeated ? phase : c.offset[k]) * s->in_size;
+    for (int k = 0; k < 2; k++) operand[k] = in[k] + (size_t)(k == s->repeated ? phase : c.offset[k]) * s->in_size;
     if (s->repeated >= 0) n = ert_min64(n, s->tile_size - phase);
     if (s->row) {
       s->row(operand[0], operand[1], y + (size_t)c.offset[2] * s->out_size, (size_t)n, (size_t)w->stride[0][last],

@@ -4,9 +4,9 @@
 
 #include "kernels/walk.h"
 
-/* Proves that the first `operands` inputs broadcast to exactly output 0, which is the last operand of the walk. Either all
- * tensors are planar; or the output is BLOCK16, and each input is BLOCK16 of the same rank and channels, or planar with
- * one element. */
+/* Proves that the first `operands` inputs broadcast to exactly output 0, which is the last operand of the walk. Either
+ * all tensors are planar; or the output is BLOCK16, and each input is BLOCK16 of the same rank and channels, or planar
+ * with one element. */
 edgert_status ert_broadcast_plan(const ert_prepare *p, int operands, ert_walk *out);
 
 #endif

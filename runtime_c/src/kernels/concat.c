@@ -1,4 +1,4 @@
-/* concat: inputs, of which some may be absent, joined along one axis; planar tensors, and float32 blocks of 16 channels. */
+/* concat: inputs, some of them maybe absent, joined along one axis; planar tensors, and float32 blocks of 16 channels. */
 #include "kernels/rows.h"
 #include "kernels/tensor.h"
 #include "kernels/walk.h"

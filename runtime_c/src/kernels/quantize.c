@@ -154,6 +154,7 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   }
 }
 
-const ert_kernel ert_kernel_quantize_linear = {.name = "quantize_linear", .prepare = quantize_prepare, .run = run, .views = true};
+const ert_kernel ert_kernel_quantize_linear = {
+    .name = "quantize_linear", .prepare = quantize_prepare, .run = run, .views = true};
 const ert_kernel ert_kernel_dequantize_linear = {
     .name = "dequantize_linear", .prepare = dequantize_prepare, .run = run, .views = true};

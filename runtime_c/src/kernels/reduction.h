@@ -7,8 +7,8 @@
 
 #include "kernels/walk.h"
 
-/* Offsets are those of x (operand 0) and y (operand 1). If trailing, outputs are made one at a time, and what is folded lies
- * in rows; otherwise outputs are the columns that the rows of `kept` are, and rows of columns are folded together. */
+/* Offsets are those of x (operand 0) and y (operand 1). If trailing, outputs are made one at a time, and what is folded
+ * lies in rows; otherwise rows of `kept` are columns, which are folded together. */
 typedef struct ert_reduction {
   ert_walk kept;   /* the outputs */
   ert_walk folded; /* what meets in one output, from where `kept` leads */
@@ -24,8 +24,8 @@ edgert_status ert_axes(const ert_prepare *p, int rank, bool chosen[ERT_WALK_RANK
 void ert_reduction_plan(const ert_stored *x, const int64_t *y_stride, const bool *folded, int contiguous,
                         ert_reduction *out);
 
-/* The n folded elements of float32 from `at` on, where the last call ended: copied to `scratch` unless they are a part of a
- * row. The cursor is that of these calls. */
+/* The n folded elements of float32 from `at` on, where the last call ended: copied to `scratch` unless they are a part
+ * of a row. The cursor is that of these calls. */
 const float *ert_reduction_gather(const ert_walk *folded, ert_cursor *c, const float *x, int64_t at, int64_t n,
                                   float *scratch);
 static inline const float *ert_reduction_take(const ert_walk *folded, ert_cursor *c, const float *x, int64_t at,

@@ -70,7 +70,8 @@ static inline void transpose4(const float *from, int64_t from_row, float *to, in
   for (int i = 0; i < 4; i++) memcpy(to + i * to_row, &rows[i], sizeof rows[i]);
 }
 
-/* n floats of each of `lanes` planes, which lie `plane` floats apart, to n pixels of 16 lanes, from a pixel on; lanes past those become 0. */
+/* n floats of each of `lanes` planes, which lie `plane` floats apart, to n pixels of 16 lanes; lanes past those become
+ * 0. */
 static void to_block(const float *planes, int64_t plane, int64_t lanes, float *block, int64_t n) {
   int64_t lane = 0;
   for (; lane + 4 <= lanes; lane += 4) {

@@ -14,7 +14,7 @@ typedef struct ert_resample {
   int64_t from[ERT_WALK_RANK], to[ERT_WALK_RANK]; /* strides of the input and of the output, elements */
   int rank;
   int64_t inner;
-  ert_walk rows; /* of the output: the axes before the last, each a dimension */
+  ert_walk rows;   /* of the output: the axes before the last, each a dimension */
   size_t size;     /* bytes of an element */
   uint64_t filler; /* extrapolation value: the first `size` bytes */
   bool doubled;    /* nearest: output o of the last axis is input o / 2, for all o */

@@ -116,7 +116,7 @@ static void unary_test(int kind, float alpha, float beta, const void *in, void *
   }
 }
 
-#define UNARY_COPY(bytes)                                                                                      \
+#define UNARY_COPY(bytes)                                                                                  \
   static void unary_copy##bytes(int kind, float alpha, float beta, const void *in, void *out, int64_t n) { \
     (void)kind, (void)alpha, (void)beta;                                                                   \
     if (in != out) memcpy(out, in, (size_t)n * (bytes));                                                   \

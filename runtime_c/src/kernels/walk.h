@@ -26,8 +26,8 @@ typedef struct ert_walk {
 /* Adds an innermost dimension, with a stride for each operand. */
 void ert_walk_push(ert_walk *w, int64_t size, const int64_t *strides);
 
-/* Merges the dimensions there are, and counts the elements. Rows have strides 0 or 1 in the first `rows` operands: where
- * the innermost dimension has others, every element is a row. A walk has at least one dimension, unless it is empty. */
+/* Merges the dimensions there are, and counts the elements. Rows have strides 0 or 1 in the first `rows` operands:
+ * where the innermost dimension has others, every element is a row. A walk has at least one dimension, unless it is empty. */
 void ert_walk_merge(ert_walk *w, int rows);
 
 /* The walk over tensors of one stored shape, contiguous rows of all; empty if they are. */

@@ -1,5 +1,5 @@
-/* Softmax and its logarithm over rows, and over columns side by side. Both add up every VL-th exponential, and then those
- * sums by halves, so that a row and a column of the same values give the same bits. */
+/* Softmax and its logarithm over rows, and over columns side by side. Both add up every VL-th exponential, then those
+ * sums by halves: a row and a column of the same values give the same bits. */
 
 /* v as it is, but never fused as a product into a sum. */
 ERT_INLINE vf softmax_rounded(vf v) {
