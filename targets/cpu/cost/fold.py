@@ -14,6 +14,7 @@ from targets.cpu.cost.pointwise import scalar_seconds
 __all__ = ["normalize_seconds", "reduce_seconds", "softmax_seconds"]
 
 _TILE = 256  # columns folded at a time
+_EXTREMES = ("max", "min")
 
 
 def _groups(work: Work, axes: Sequence[int]) -> tuple[float, int, int]:
@@ -42,19 +43,20 @@ def reduce_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -
     assert x is not None
     if not x.dtype.is_float:
         return scalar_seconds(work, form, distances, at)
+    vector = max(1.0 / at.load, (1.7 if op.kind in _EXTREMES else 2.0) / at.fma)
     if op.kind in ("prod", "log_sum_exp"):
         cycles = 15.0 * x.elements
     elif form.inputs[0] is Layout.BLOCK16:
         pixels = prod(x.shape[2:])
-        sums = 0.0 if op.kind in ("max", "min") else 12.0 * -(-pixels // 128)
-        cycles = x.shape[0] * -(-x.shape[1] // 16) * (90.0 + sums + 16 // at.lanes * 1.2 / at.load * pixels)
+        runs = 0.0 if op.kind in _EXTREMES else 12.0 * -(-pixels // 128)
+        cycles = x.shape[0] * -(-x.shape[1] // 16) * (120.0 + runs + 16 // at.lanes * vector * pixels)
     else:
         outer, folded, inner = _groups(work, op.axes)
         if inner == 1:
-            cycles = _runs(outer, folded, at, 40.0, 1.2 / at.load, 5.0)
+            cycles = _runs(outer, folded, at, 40.0, vector, 5.0)
         else:
             finish = {"l2": 8.0, "log_sum": 20.0, "max": 1.0, "min": 1.0}.get(op.kind, 5.0)
-            cycles = _columns(outer, folded, inner, at, 60.0, 2.2 / at.load, 7.0) + finish * y.elements
+            cycles = _columns(outer, folded, inner, at, 60.0, 1.2 * vector, 7.0) + finish * y.elements
     return overlapped(cycles * at.cycle / at.efficiency.reduce, operands(work, form, distances, at))
 
 
@@ -67,7 +69,7 @@ def softmax_seconds(work: Work, form: Form, distances: Sequence[float], at: At) 
         cycles = 6.0 * outer * folded * inner
     elif inner == 1:
         log = 65.0 if op.kind == "log_softmax" else 0.0
-        cycles = _runs(outer, folded, at, 41.0 + log, 21.7 / at.fma, 130.0)
+        cycles = _runs(outer, folded, at, 55.0 + log, 18.0 / at.fma, 130.0)
     else:
         cycles = _columns(outer, folded, inner, at, 96.0, 16.4 / at.fma, 29.0)
     return overlapped(cycles * at.cycle / at.efficiency.softmax, operands(work, form, distances, at))

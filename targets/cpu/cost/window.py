@@ -41,7 +41,7 @@ def pool_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> 
     if not x.dtype.is_float or len(work.outputs) > 1 or op.kind == "lp":
         cycles = y.shape[0] * y.shape[1] * (2.5 * taps + 12.0 * positions) / at.efficiency.scalar
     elif form.inputs[0] is Layout.BLOCK16:
-        start, tap, chain = (14.0, 1.5, 2.3) if average else (22.0, 1.0, 3.6)  # few windows fit the reorder buffer
+        start, tap, chain = (14.0, 1.5, 2.3) if average else (20.0, 1.0, 3.5)  # few windows fit the reorder buffer
         window = max(start + tap * taps / positions, chain * taps / positions)
         calls = positions / y.shape[-1] * (y.shape[-1] - spans[-1][1] + 1)  # one for all outputs within a row
         cycles = vectors_of(y, form.outputs[0], at) * (window / at.fma + 30.0 * calls / positions)
