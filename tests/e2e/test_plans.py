@@ -50,11 +50,20 @@ def unsplit(graph: Graph, choices: list[Choice]) -> list[Choice]:
     ]  # fmt: skip
 
 
-def expect_same_bits(graph: Graph, problem: Problem, seed: int, folder: Path, inputs: Arrays) -> str:
-    """A random plan against the unsplit one; the splits that it used."""
+def expect_close(got: Arrays, want: Arrays) -> None:
+    for name, expected in want.items():
+        scale = max(1.0, float(np.abs(expected).max(initial=0))) if expected.dtype.kind == "f" else 0.0
+        np.testing.assert_allclose(got[name], expected, rtol=0, atol=1e-4 * scale, err_msg=name)
+
+
+def expect_same_bits(
+    graph: Graph, problem: Problem, seed: int, folder: Path, inputs: Arrays, outputs: Arrays | None = None
+) -> str:
+    """A random plan against the unsplit one, and that against the right outputs; the splits that it used."""
     solution = sample(problem, np.random.default_rng(seed))
     choices = [own[i] for own, i in zip(problem.choices, solution.chosen, strict=True)]
     want = run(graph, unsplit(graph, choices), 1, folder / "one.edge", inputs, 1)
+    expect_close(want, outputs or {})
     for threads in sorted({1, min(2, problem.cores), problem.cores}):
         got = run(graph, choices, problem.cores, folder / "split.edge", inputs, threads)
         for name, expected in want.items():
@@ -66,7 +75,7 @@ def expect_same_bits(graph: Graph, problem: Problem, seed: int, folder: Path, in
 def test_random_networks(seed: int, tmp_path: Path) -> None:
     network = random_network(seed)
     graph = optimize(import_onnx(network.model))
-    expect_same_bits(graph, problem_of(graph, 2 + seed % 4), seed, tmp_path, network.inputs)
+    expect_same_bits(graph, problem_of(graph, 2 + seed % 4), seed, tmp_path, network.inputs, network.outputs)
 
 
 @pytest.mark.parametrize("name", ["mlperf_vww_mobilenet_v1_025", "mp_face_detection_full_range_sparse"])
@@ -92,6 +101,4 @@ def test_partial_sums(seed: int, tmp_path: Path) -> None:
     solution = sample(problem, np.random.default_rng(seed), [np.array(own) for own in wanted])
     choices = [own[i] for own, i in zip(problem.choices, solution.chosen, strict=True)]
     got = run(graph, choices, problem.cores, tmp_path / "sums.edge", network.inputs, problem.cores)
-    for name, expected in network.outputs.items():
-        scale = max(1.0, float(np.abs(expected).max(initial=0))) if expected.dtype.kind == "f" else 0.0
-        np.testing.assert_allclose(got[name], expected, rtol=0, atol=1e-4 * scale, err_msg=name)
+    expect_close(got, network.outputs)

@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 
 import edgert
-import packer.planner
 from edgert.devices import this_machine
 from packer.api import pack
 from packer.importers import import_onnx
-from packer.ir import Graph, ops
+from packer.ir import ops
 from packer.passes import optimize
-from targets.base import Form, Target
 from tests.e2e.random_networks import random_network
 
 Arrays = dict[str, np.ndarray]
@@ -54,23 +52,8 @@ def test_all_operators(seed: int, tmp_path: Path) -> None:
     run_everywhere(tmp_path / "model.edge", network.inputs, network.outputs)
 
 
-@pytest.mark.parametrize("seed", range(0, SEEDS, 2))
-def test_all_forms(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any form of any node, also those that the planner would never combine, gives the same results."""
-    random = np.random.default_rng(seed)
-
-    def choose(graph: Graph, target: Target, *_: object) -> list[Form]:
-        choices = [target.forms(graph, node) for node in graph.nodes]
-        return [forms[int(random.integers(len(forms)))] for forms in choices]
-
-    monkeypatch.setattr(packer.planner, "select_forms", choose)
-    network = random_network(seed)
-    pack(network.model, tmp_path / "model.edge", golden=False)
-    run_everywhere(tmp_path / "model.edge", network.inputs, network.outputs)
-
-
 def test_the_networks_use_every_operator() -> None:
     used: set[str] = set()
     for seed in range(SEEDS):
         used.update(type(node.op).__name__ for node in optimize(import_onnx(random_network(seed).model)).nodes)
-    assert set(ops.__all__) - used == {"Activation", "Op", "ShapeError"}
+    assert set(ops.__all__) - used == {"Activation", "Dependence", "Op", "Part", "ShapeError"}
