@@ -20,6 +20,7 @@ from packer.golden import make_golden
 from packer.importers import import_onnx
 from packer.passes import optimize
 from packer.planner import plan
+from packer.planner.select import Strategy
 from packer.tune.measured import Measured
 from targets.base import TargetError, resolve
 
@@ -62,7 +63,7 @@ def pack(
     constants: Mapping[str, np.ndarray] | None = None,
     cores: Sequence[int] = (),
     implementation: str | None = None,
-    search: str = "exact",
+    search: str | Strategy = "exact",
     partial_sums: bool = False,
     measured: Mapping[str, Measured] | None = None,
     golden: bool = True,
@@ -74,7 +75,7 @@ def pack(
 
     `model` is a path or an onnx.ModelProto. `shapes` pins the shapes of inputs by name, `constants` the values. Each
     target gets a program for every number of `cores` (none: those its board names); they share weights. `search` is
-    the planner's strategy.
+    the planner's strategy, or its name.
     `implementation` is used by every node that offers it, such as "im2col-nhwc" by convolutions; by default the
     cheapest one is. `measured` has what is known of the devices that targets (by name) stand for; without it costs are
     those of the targets' models, and the same model gives the same bundle anywhere. With `golden` the bundle carries a
@@ -113,7 +114,7 @@ def compile_model(
     constants: Mapping[str, np.ndarray] | None = None,
     cores: Sequence[int] = (),
     implementation: str | None = None,
-    search: str = "exact",
+    search: str | Strategy = "exact",
     partial_sums: bool = False,
     measured: Mapping[str, Measured] | None = None,
     golden: bool = True,

@@ -17,7 +17,7 @@ from packer.planner.explain import to_json
 from packer.planner.pbqp import Solution
 from packer.planner.problem import Problem, build
 from packer.planner.schedule import schedule
-from packer.planner.select import STRATEGIES
+from packer.planner.select import STRATEGIES, Strategy
 from targets.base import Target, TargetError
 
 __all__ = ["Plan", "make_plan", "plan"]
@@ -57,21 +57,23 @@ def make_plan(
     cores: int = 1,
     *,
     implementation: str | None = None,
-    search: str = "exact",
+    search: str | Strategy = "exact",
     partial_sums: bool = False,
     records: Mapping[Signature, float] | None = None,
 ) -> Plan:
-    """The plan that the strategy `search` finds for `cores` cores, with `implementation` wherever a node offers it.
+    """The plan that `search`, a strategy or its name, finds for `cores` cores, with `implementation` wherever a node
+    offers it.
 
     With `partial_sums` input channels may be split, too, and results depend on the split in their last bits.
     `records` are measured times that overrule the target's cost model. Raises TargetError for an unknown strategy or
     implementation.
     """
-    if search not in STRATEGIES:
+    strategy = STRATEGIES.get(search) if isinstance(search, str) else search
+    if strategy is None:
         raise TargetError(f"unknown search '{search}'; known: {', '.join(STRATEGIES)}")
     target = target.on(target.machine.sized(cores))
     problem = build(graph, Costs(target, records or {}), cores, implementation, partial_sums)
-    return Plan(problem, STRATEGIES[search](problem))
+    return Plan(problem, strategy(problem))
 
 
 def plan(graph: Graph, target: Target, cores: int = 1, **options: object) -> Program:

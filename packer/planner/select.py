@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from packer.planner.pbqp import Solution, solve
 from packer.planner.problem import IMPOSSIBLE, Problem
 from packer.planner.split import NONE
+from targets.base import TargetError
 
-__all__ = ["STRATEGIES", "among", "exact", "sample"]
+if TYPE_CHECKING:
+    from packer.planner.policy import Measure
+
+__all__ = ["STRATEGIES", "Strategy", "among", "exact", "learned", "sample"]
+
+Strategy = Callable[[Problem], Solution]
 
 
 def exact(problem: Problem) -> Solution:
@@ -41,11 +49,26 @@ def greedy(problem: Problem) -> Solution:
     return Solution(tuple(chosen), problem.seconds(chosen), False)
 
 
-STRATEGIES: dict[str, Callable[[Problem], Solution]] = {
+def learned(measure: Measure | None = None, budget: float = math.inf) -> Strategy:
+    """The strategy of policy.py: searches until `measure` took `budget` seconds; without it, by the cost model.
+
+    Raises TargetError where PyTorch is missing.
+    """
+    try:
+        from packer.planner.policy import Policy
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise TargetError("search 'policy' needs PyTorch\nInstall it: pip install 'edgert[search]'") from None
+    return Policy(measure, budget)
+
+
+STRATEGIES: dict[str, Strategy] = {
     "exact": exact,
     "none": unsplit,
     "rows": rows,
     "greedy": greedy,
+    "policy": lambda problem: learned()(problem),
 }
 
 

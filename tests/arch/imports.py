@@ -36,6 +36,7 @@ PYTHON_RULES = (
     PythonRule("edgert/", ("numpy", "edgert"), ()),
     PythonRule("packer/importers/", ("numpy", "packer", "targets.base", "edgert!", "edgert.errors", "onnx", "google")),
     PythonRule("packer/bundle/", ("numpy", "packer", "targets.base", "edgert!", "edgert.errors", "flatbuffers")),
+    PythonRule("packer/planner/policy.py", ("numpy", "packer", "targets.base", "torch")),
     PythonRule("packer/ir/", ("numpy", "packer.ir", "edgert.errors")),
     PythonRule("packer/", ("numpy", "packer", "targets.base", "targets.machine", "edgert!", "edgert.errors")),
     PythonRule("targets/base.py", ("numpy", "packer.ir", "targets.machine")),
