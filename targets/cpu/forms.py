@@ -19,7 +19,7 @@ def is_depthwise(graph: Graph, node: Node) -> bool:
 
 
 def forms(graph: Graph, node: Node) -> tuple[Form, ...]:
-    """The forms of `node`; the planar one always exists."""
+    """The forms of `node`; but for convolutions by patches (im2col) all of them give the same bits."""
     op = node.op
     if isinstance(op, Conv):
         return tuple(_convolutions(graph, node))
@@ -28,6 +28,8 @@ def forms(graph: Graph, node: Node) -> tuple[Form, ...]:
     if output.dtype is not DType.F32 or output.rank < 3 or output.elements == 0 or len(node.outputs) > 1:
         return tuple(found)
     if isinstance(op, Reduce) and _spatial_reduce(graph, node):
+        # Sums of planar rows have another order: without that form, all plans give the same bits.
+        found = found if op.kind == "max" else []
         found.append(_form(graph, node, BLOCK16, BLOCK16))
         found.append(_form(graph, node, BLOCK16, PLANAR))
     elif (
