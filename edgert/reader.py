@@ -113,8 +113,8 @@ class Step:
 class Program:
     """The network compiled for one target and number of cores. `arena_floor` is the lower bound of `arena_bytes`.
 
-    `speeds` of the cores are relative to the fastest; none: all alike. `plan` is the segment that tells what the planner
-    decided (edgert.decisions reads it), or -1.
+    `speeds` of the cores are relative to the fastest; none: all alike. `plan` is the segment that tells what the
+    planner decided (edgert.decisions reads it), or -1.
     """
 
     target: str

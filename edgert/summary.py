@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from edgert.reader import Bundle, Program, Step, Tensor
+from edgert.reader import Bundle, Program, Tensor
 
 __all__ = ["LayerSummary", "ProgramSummary", "summarize"]
+
+_Place = tuple[int, int, int]  # of a constant: segment, offset, bytes
 
 
 @dataclass(frozen=True, slots=True)
 class LayerSummary:
-    """One step: kernel, ONNX nodes, what it reads and writes ("float32[1,16,8,8]"), and its constants.
+    """The steps of one operator, all its pieces, or one change of layout: kernels, ONNX nodes, what it reads and writes
+    ("float32[1,16,8,8]"), and its constants.
 
     `weights` counts the elements of its weights (constants with two or more real dimensions) in the ONNX model,
-    `nonzeros` those that are not zero, `stored_bytes` all its constants as they lie in the bundle.
+    `nonzeros` those that are not zero, `stored_bytes` all its constants as they lie in the bundle. `tiles`: in how many
+    parts another layer takes its output as they are made, `outputs` being the last of them; 0: in none.
     """
 
-    step: int
+    steps: tuple[int, ...]
     kernel: str
     nodes: tuple[str, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    tiles: int
     layout: str
     weights: int
     nonzeros: int
@@ -37,10 +44,13 @@ class LayerSummary:
 
 @dataclass(frozen=True, slots=True)
 class ProgramSummary:
-    """One program. `weights_bytes` counts a constant that several layers share once."""
+    """One program. What several layers share, `weights_bytes` and `sparsity` count once."""
 
     target: str
     arch: str
+    cores: int
+    steps: int
+    phases: int
     arena_bytes: int
     arena_floor: int
     weights_bytes: int
@@ -52,38 +62,73 @@ class ProgramSummary:
 
 def summarize(bundle: Bundle, program: Program) -> ProgramSummary:
     """The layers of a program of the bundle, with its weights counted."""
-    layers = tuple(_layer(bundle, program, number, step) for number, step in enumerate(program.steps))
-    weights = sum(layer.weights for layer in layers)
-    stored = {(t.index, t.offset, t.bytes) for t in program.tensors if t.place == "segment" and t.root < 0}
+    counted: dict[_Place, tuple[int, int]] = {}  # elements and non-zeros of weights
+    layers = tuple(_layer(bundle, program, steps, counted) for steps in _grouped(program))
+    weights = sum(elements for elements, _ in counted.values())
+    nonzeros = sum(nonzeros for _, nonzeros in counted.values())
+    stored = {_place(t) for t in program.tensors if t.place == "segment" and t.root < 0}
     return ProgramSummary(
         program.target,
         program.arch,
+        program.cores,
+        len(program.steps),
+        program.steps[-1].phase + 1 if program.steps else 0,
         program.arena_bytes,
         program.arena_floor,
         sum(size for _, _, size in stored),
-        1.0 - sum(layer.nonzeros for layer in layers) / weights if weights else 0.0,
+        1.0 - nonzeros / weights if weights else 0.0,
         tuple((program.tensors[i].name, _type(program.tensors[i])) for i in program.inputs),
         tuple((program.tensors[i].name, _type(program.tensors[i])) for i in program.outputs),
         layers,
     )
 
 
-def _layer(bundle: Bundle, program: Program, number: int, step: Step) -> LayerSummary:
-    inputs = [program.tensors[i] for i in step.inputs if i >= 0]
-    outputs = [program.tensors[i] for i in step.outputs]
-    constants = [tensor for tensor in inputs if tensor.place == "segment"]
-    weights = [tensor for tensor in constants if _is_weight(tensor)]
+def _grouped(program: Program) -> Iterable[list[int]]:
+    """The numbers of the steps that stand for the same ONNX nodes, or else do the same to the same tensor."""
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for number, step in enumerate(program.steps):
+        written = tuple(_root_of(program, i) for i in step.outputs)
+        groups.setdefault(step.nodes or (step.kernel, written), []).append(number)
+    return groups.values()
+
+
+def _layer(
+    bundle: Bundle, program: Program, numbers: Sequence[int], counted: dict[_Place, tuple[int, int]]
+) -> LayerSummary:
+    steps = [program.steps[number] for number in numbers]
+    constants = {_place(t): t for step in steps for t in _roots(program, step.inputs) if t.place == "segment"}
+    weights = {place: tensor for place, tensor in constants.items() if _is_weight(tensor)}
+    for place, tensor in weights.items():
+        if place not in counted:
+            counted[place] = math.prod(tensor.shape), int(np.count_nonzero(bundle.stored(tensor)))
+    read = [t for t in _roots(program, steps[0].inputs) if t.place != "segment"]
+    written = _roots(program, steps[-1].outputs)  # behind partial sums comes the sum
     return LayerSummary(
-        number,
-        step.kernel,
-        step.nodes,
-        tuple(_type(t) for t in inputs if t.place != "segment"),
-        tuple(_type(t) for t in outputs),
-        outputs[0].layout if outputs else "",
-        sum(int(np.prod(t.shape)) for t in weights),
-        sum(int(np.count_nonzero(bundle.stored(t))) for t in weights),
-        sum(t.bytes for t in constants),
+        tuple(numbers),
+        "+".join(dict.fromkeys(step.kernel for step in steps)),
+        steps[0].nodes,
+        tuple(map(_type, read)),
+        tuple(map(_type, written)),
+        len(steps) if written and written[0].name.endswith(":tile") else 0,
+        written[0].layout if written else "",
+        sum(counted[place][0] for place in weights),
+        sum(counted[place][1] for place in weights),
+        sum(tensor.bytes for tensor in constants.values()),
     )
+
+
+def _place(tensor: Tensor) -> _Place:
+    return tensor.index, tensor.offset, tensor.bytes
+
+
+def _roots(program: Program, ids: Sequence[int]) -> list[Tensor]:
+    """The tensors that operands are, or are views of."""
+    return [program.tensors[_root_of(program, i)] for i in ids if i >= 0]
+
+
+def _root_of(program: Program, number: int) -> int:
+    root = program.tensors[number].root
+    return number if root < 0 else root
 
 
 def _is_weight(tensor: Tensor) -> bool:

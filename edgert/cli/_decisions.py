@@ -1,42 +1,74 @@
-"""The table of what the planner decided, node by node."""
+"""A plan as text: the table of what the planner decided, operator by operator."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
+
+import typer
 
 from edgert.cli._output import print_table
 
-__all__ = ["print_decisions"]
+if TYPE_CHECKING:
+    from edgert.cli._times import Times
+    from edgert.decisions import Decision, Piece, Plan
+
+__all__ = ["pieces_text", "print_plan", "runner_up_text", "split_text"]
+
+_AXES = {1: "C", 2: "NC", 3: "NCW", 4: "NCHW", 5: "NCDHW"}
 
 
-def print_decisions(decisions: Sequence[Any], measured: Mapping[str, float] | None = None) -> None:
-    """Decisions of packer.planner.explain, with the measured seconds of nodes that have any."""
+def print_plan(plan: Plan, times: Times | None = None, pieces: bool = False) -> None:
+    """One row a decision, with measured times if there are any; `pieces`: the exact parts of each core, too."""
+    header = ["node", "operator", "algorithm", "layouts", "split", "us", "adjust-us"]
+    header += ["measured-us"] * (times is not None) + ["runner-up"] + ["pieces"] * pieces
     rows = []
-    for d in decisions:
-        took = (measured or {}).get(d.node)
-        lost = ""
-        if d.runner_up:
-            lost = f"{d.runner_up}: {_signed(d.more_compute)} computing, {_signed(d.more_adjust)} moving"
-        rows.append(
-            (
-                d.node,
-                d.operator,
-                d.algorithm,
-                d.layouts,
-                d.split,
-                f"{d.compute * 1e6:.1f}",
-                f"{d.adjust * 1e6:.1f}",
-                "" if took is None else f"{took * 1e6:.1f}",
-                lost,
-            )
-        )
-    header = ("node", "operator", "algorithm", "layouts", "split", "us", "adjust-us", "measured-us", "runner-up")
-    if not measured:
-        rows = [(*row[:7], row[8]) for row in rows]
-        header = (*header[:7], header[8])
+    for number, d in enumerate(plan.decisions):
+        row = [d.name, d.operator, d.algorithm, d.layouts, split_text(d), _us(d.compute), _us(d.adjust)]
+        if times is not None:
+            row.append("" if times.decisions[number] is None else _us(times.decisions[number] or 0))
+        row.append(runner_up_text(d))
+        rows.append(row + [pieces_text(d)] * pieces)
     print_table(header, rows, right="us adjust-us measured-us", indent=2)
+    least = "" if plan.exact else ", not known to be the least"
+    typer.echo(f"  predicted {plan.nanoseconds / 1e6:.3f} ms{least}, on {plan.machine}")
+    if times is not None:
+        typer.echo(f"  measured {times.run / 1e6:.3f} ms; in steps that only change layouts {_us(times.others)} us")
+    if any(d.streams_in or d.streams_out for d in plan.decisions):
+        typer.echo("  split: > before it, the input comes tile by tile; > behind it, the output goes so")
 
 
-def _signed(seconds: float) -> str:
-    return f"{seconds * 1e6:+.1f} us"
+def split_text(d: Decision) -> str:
+    """The split, an arrow before or behind it where tiles stream in or out."""
+    return ">" * d.streams_in + d.split + ">" * d.streams_out
+
+
+def runner_up_text(d: Decision) -> str:
+    """What the next best choice has that is different, and what it would cost."""
+    rival = d.runner_up
+    if rival is None:
+        return "no other choice"
+    pairs = ((rival.algorithm, d.algorithm), (rival.layouts, d.layouts), (rival.split, d.split))
+    differing = " ".join(its for its, own in pairs if its != own)
+    more = f"{rival.compute / 1e3:+.1f} us computing, {rival.adjust / 1e3:+.1f} us moving"
+    together = f" of {rival.decisions} that stream" if rival.decisions != 1 else ""
+    return f"{differing}: {more}{together}"
+
+
+def pieces_text(d: Decision) -> str:
+    """What each core computes, along the dimensions that are cut."""
+    spans = zip(*(piece.box for piece in d.pieces), strict=True)
+    axes = [axis for axis, along in enumerate(spans) if len(set(along)) > 1]
+    found: dict[int, list[str]] = {}
+    for piece in d.pieces:
+        found.setdefault(piece.core, []).append(" ".join(_span(piece, axis) for axis in axes))
+    return "; ".join(f"core {core} {', '.join(parts)}".rstrip() for core, parts in found.items())
+
+
+def _span(piece: Piece, axis: int) -> str:
+    rank = len(piece.box)
+    begin, end = piece.box[axis]
+    return f"{_AXES[rank][axis] if rank in _AXES else f'axis{axis}.'}{begin}:{end}"
+
+
+def _us(nanoseconds: int) -> str:
+    return f"{nanoseconds / 1e3:.1f}"

@@ -1,73 +1,146 @@
-"""`edgert info`: what a bundle holds, layer by layer; needs no device and no library."""
+"""`edgert info`: what a bundle holds, layer by layer, and what the planner decided; needs no device and no library."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from edgert.cli._options import BundlePath, Json
 
 if TYPE_CHECKING:
-    from edgert.summary import ProgramSummary
+    from edgert.reader import Bundle, Program
 
 __all__ = ["info"]
 
 
-def info(bundle: BundlePath, json: Json = False) -> None:
-    """Show programs, layers, placement, sizes, sparsity and memory."""
-    from edgert.cli._output import print_json, size
+def info(
+    bundle: BundlePath,
+    target: Annotated[
+        str | None, typer.Option("--target", help="Whose programs. [default: the first that suits this machine]")
+    ] = None,
+    cores: Annotated[
+        int | None, typer.Option("--cores", min=1, help="The program. [default: the fewest; of plans, what runs here]")
+    ] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Show what the planner decided, and why.")] = False,
+    pieces: Annotated[bool, typer.Option("--pieces", help="With the plan: which part each core computes.")] = False,
+    profile: Annotated[
+        Path | None,
+        typer.Option("--profile", dir_okay=False, help="With the plan: times that `edgert profile --json` printed."),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Draw the plan as a page; -: on stdout.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show programs, layers, placement, sizes, sparsity, memory, and plans."""
+    from edgert.cli._program import choose, usable_cores
     from edgert.reader import read
-    from edgert.summary import summarize
 
     found = read(bundle)
-    programs = [summarize(found, program) for program in found.programs]
-    if json:
-        segments = [{"name": s.name, "bytes": s.length, "sha256": s.sha256.hex()} for s in found.segments]
-        print_json(
-            {
-                "path": bundle,
-                "bytes": len(found.data),
-                "model": found.model,
-                "producer": found.producer,
-                "segments": segments,
-                "goldens": len(found.goldens),
-                "programs": programs,
-            }
-        )
-        return
-    typer.echo(f"{bundle}: '{found.model}', {size(len(found.data))}, made by {found.producer}")
+    if plan or pieces or profile or html:
+        _show_plan(bundle, found, choose(found, target, cores, usable_cores()), pieces, profile, html, json)
+    elif json:
+        _print_json(bundle, found)
+    else:
+        _print_bundle(bundle, found)
+        if found.programs:
+            _print_layers(found, choose(found, target, cores))
+
+
+def _show_plan(
+    path: Path, found: Bundle, program: Program, pieces: bool, profile: Path | None, html: Path | None, json: bool
+) -> None:
+    from edgert.cli._decisions import print_plan
+    from edgert.cli._output import print_json
+    from edgert.cli._program import named
+    from edgert.cli._times import read_times
+    from edgert.decisions import read_plan
+
+    plan = read_plan(found, program)
+    times = None if profile is None else read_times(profile, program, plan)
+    if html is not None:
+        from edgert.cli._plan_html import page
+
+        text = page(found.model, program, plan, times)
+        if str(html) == "-":
+            typer.echo(text)
+        else:
+            html.write_text(text, encoding="utf-8")
+    elif json:
+        print_json({"path": path, "target": program.target, "cores": program.cores, "plan": plan, "measured": times})
+    else:
+        typer.echo(f"{path}: '{found.model}', plan of the program for {named(program)}")
+        print_plan(plan, times, pieces)
+
+
+def _print_json(path: Path, found: Bundle) -> None:
+    from edgert.cli._output import print_json
+    from edgert.summary import summarize
+
+    segments = [{"name": s.name, "bytes": s.length, "sha256": s.sha256.hex()} for s in found.segments]
+    print_json(
+        {
+            "path": path,
+            "bytes": len(found.data),
+            "model": found.model,
+            "producer": found.producer,
+            "segments": segments,
+            "goldens": len(found.goldens),
+            "programs": [summarize(found, program) for program in found.programs],
+        }
+    )
+
+
+def _print_bundle(path: Path, found: Bundle) -> None:
+    from edgert.cli._output import print_table, size
+
+    typer.echo(f"{path}: '{found.model}', {size(len(found.data))}, made by {found.producer}")
     for segment in found.segments:
         typer.echo(f"  segment '{segment.name}': {size(segment.length)}")
     typer.echo(f"  golden samples: {len(found.goldens)}")
-    for program in programs:
-        _print_program(program)
-
-
-def _print_program(program: ProgramSummary) -> None:
-    from edgert.cli._output import print_table, size
-
-    arena = size(program.arena_bytes)
-    if program.arena_floor:
-        arena += f", {program.arena_bytes / program.arena_floor:.2f}x the lower bound {size(program.arena_floor)}"
     typer.echo()
-    typer.echo(f"program {program.target}: all {len(program.layers)} steps on the CPU ({program.arch})")
-    typer.echo(f"  weights {size(program.weights_bytes)}, {program.sparsity:.1%} zeros; arena {arena}")
-    for side, tensors in (("input ", program.inputs), ("output", program.outputs)):
+    rows = [
+        (
+            program.target,
+            program.arch,
+            str(program.cores),
+            str(len(program.steps)),
+            str(program.steps[-1].phase + 1 if program.steps else 0),
+            size(program.arena_bytes),
+            size(program.arena_floor),
+        )
+        for program in found.programs
+    ]
+    header = ("target", "arch", "cores", "steps", "phases", "arena", "lower-bound")
+    print_table(header, rows, right="cores steps phases arena lower-bound", indent=2)
+
+
+def _print_layers(found: Bundle, program: Program) -> None:
+    from edgert.cli._output import print_table, size
+    from edgert.cli._program import named
+    from edgert.summary import summarize
+
+    summary = summarize(found, program)
+    typer.echo()
+    typer.echo(f"program {named(program)}: all {summary.steps} steps on the CPU ({program.arch})")
+    typer.echo(f"  weights {size(summary.weights_bytes)}, {summary.sparsity:.1%} zeros")
+    for side, tensors in (("input ", summary.inputs), ("output", summary.outputs)):
         for name, kind in tensors:
             typer.echo(f"  {side} {name}: {kind}")
     rows = [
         (
-            str(layer.step),
+            str(len(layer.steps)),
             layer.kernel,
-            ", ".join(layer.outputs),
+            ", ".join(layer.outputs) + (f" x {layer.tiles} tiles" if layer.tiles else ""),
             layer.layout,
             str(layer.weights) if layer.weights else "",
             f"{layer.sparsity:.1%}" if layer.weights else "",
             size(layer.stored_bytes) if layer.stored_bytes else "",
             " + ".join(layer.nodes),
         )
-        for layer in program.layers
+        for layer in summary.layers
     ]
-    header = ("step", "kernel", "output", "layout", "weights", "zeros", "stored", "ONNX nodes")
-    print_table(header, rows, right="step weights zeros stored", indent=2)
+    header = ("steps", "kernel", "output", "layout", "weights", "zeros", "stored", "ONNX nodes")
+    print_table(header, rows, right="steps weights zeros stored", indent=2)

@@ -31,13 +31,13 @@ def plan(
     """Predict the speed of a network on 1 to many cores of a machine that need not be at hand."""
     import time
 
-    from edgert.cli._decisions import print_decisions
+    from edgert.cli._decisions import print_plan
     from edgert.cli._inputs import parse_counts, parse_shape
     from edgert.cli._output import print_json, print_table
+    from edgert.decisions import parse_plan
     from packer.importers import import_onnx
     from packer.passes import optimize
     from packer.planner import make_plan
-    from packer.planner.explain import decisions
     from targets.base import resolve
     from targets.machine import Machine
 
@@ -71,7 +71,7 @@ def plan(
                     }
                     for count, result, seconds in found
                 ],
-                "decisions": decisions(found[-1][1].problem, found[-1][1].solution.chosen) if explain else [],
+                "decisions": parse_plan(found[-1][1].explain()).decisions if explain else [],
             }
         )
         return
@@ -82,4 +82,4 @@ def plan(
     ]
     print_table(("cores", "ms", "speed-up", "planned in s"), rows, right="cores ms speed-up", indent=2)
     if explain:
-        print_decisions(decisions(found[-1][1].problem, found[-1][1].solution.chosen))
+        print_plan(parse_plan(found[-1][1].explain()))

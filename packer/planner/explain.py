@@ -10,7 +10,7 @@ import numpy as np
 
 from packer.ir import Graph, Node
 from packer.planner.choices import Choice
-from packer.planner.pbqp import Solution
+from packer.planner.pbqp import Solution, solve
 from packer.planner.problem import IMPOSSIBLE, Problem
 
 __all__ = ["Decision", "RunnerUp", "decisions", "to_json"]
@@ -19,11 +19,20 @@ __all__ = ["Decision", "RunnerUp", "decisions", "to_json"]
 @dataclass(frozen=True, slots=True)
 class RunnerUp:
     """The next best choice of a node with all other nodes left as they are, and how many more seconds it takes for
-    computing and for adjustments; fewer, if the plan is not the cheapest one."""
+    computing and for adjustments; fewer, if the plan is not the cheapest one.
+
+    Nodes that stream into one another may change together, to what is best without streaming: then seconds are those
+    of all the `nodes`.
+    """
 
     choice: Choice
     compute: float
     adjust: float
+    nodes: int = 1
+
+    @property
+    def seconds(self) -> float:
+        return self.compute + self.adjust
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +51,12 @@ def decisions(problem: Problem, chosen: Sequence[int]) -> tuple[Decision, ...]:
     """One decision a node, in execution order; their seconds add up to those of the whole plan."""
     found = []
     into, total = _around(problem, chosen)
+    apart = _apart(problem, chosen)
     for v, node in enumerate(problem.graph.nodes):
         mine = problem.choices[v][chosen[v]]
         adjust = into[v] + float(problem.own[v][chosen[v]]) - mine.seconds
-        runner_up = _runner_up(problem.choices[v], chosen[v], total[v])
+        rivals = _alone(problem.choices[v], chosen[v], total[v]) + apart.get(v, [])
+        runner_up = min(rivals, key=lambda rival: rival.seconds, default=None)
         found.append(Decision(node, mine, mine.seconds, adjust, runner_up))
     return tuple(found)
 
@@ -73,17 +84,57 @@ def _around(problem: Problem, chosen: Sequence[int]) -> tuple[list[float], list[
     return into, total
 
 
-def _runner_up(choices: Sequence[Choice], chosen: int, total: np.ndarray) -> RunnerUp | None:
-    """The next best of the choices, those included that were dominated."""
+def _alone(choices: Sequence[Choice], chosen: int, total: np.ndarray) -> list[RunnerUp]:
+    """The choices that one node has besides the chosen one, and the one which that dominates."""
     mine = choices[chosen]
-    others = [
+    found = [
         RunnerUp(choice, choice.seconds - mine.seconds, float(total[i] - total[chosen]) - choice.seconds + mine.seconds)
         for i, choice in enumerate(choices)
         if i != chosen and total[i] < IMPOSSIBLE
     ]
     if mine.dominates is not None:
-        others.append(RunnerUp(mine.dominates, mine.dominates.seconds - mine.seconds, 0.0))
-    return min(others, key=lambda other: other.compute + other.adjust, default=None)
+        found.append(RunnerUp(mine.dominates, mine.dominates.seconds - mine.seconds, 0.0))
+    return found
+
+
+def _apart(problem: Problem, chosen: Sequence[int]) -> dict[int, list[RunnerUp]]:
+    """For each node that streams: the best that it and those it streams with could do without."""
+    found: dict[int, list[RunnerUp]] = {}
+    for chain in _chains(problem, chosen):
+        inside = {}
+        costs = {v: problem.own[v].copy() for v in chain}
+        for (u, v), matrix in problem.edges.items():
+            if u in costs and v in costs:
+                inside[u, v] = matrix
+            elif u in costs:
+                costs[u] += matrix[:, chosen[v]]
+            elif v in costs:
+                costs[v] += matrix[chosen[u]]
+        before = sum(float(costs[v][chosen[v]]) for v in chain)
+        before += sum(float(matrix[chosen[u], chosen[v]]) for (u, v), matrix in inside.items())
+        for v in chain:
+            costs[v] += [IMPOSSIBLE if choice.takes or choice.streams_out else 0.0 for choice in problem.choices[v]]
+        number = {v: i for i, v in enumerate(chain)}
+        best = solve(list(costs.values()), {(number[u], number[v]): matrix for (u, v), matrix in inside.items()})
+        if best.cost >= IMPOSSIBLE:
+            continue
+        choices = [problem.choices[v][i] for v, i in zip(chain, best.chosen, strict=True)]
+        compute = sum(c.seconds - problem.choices[v][chosen[v]].seconds for v, c in zip(chain, choices, strict=True))
+        rivals = (RunnerUp(choice, compute, best.cost - before - compute, len(chain)) for choice in choices)
+        found.update((v, [rival]) for v, rival in zip(chain, rivals, strict=True))
+    return found
+
+
+def _chains(problem: Problem, chosen: Sequence[int]) -> list[list[int]]:
+    """Nodes that stream into one another, two or more."""
+    nodes = problem.graph.nodes
+    made_by = {name: v for v, node in enumerate(nodes) for name in node.outputs}
+    chains: dict[int, list[int]] = {}  # by last node
+    for v, node in enumerate(nodes):
+        if problem.choices[v][chosen[v]].takes:
+            u = made_by[node.inputs[0] or ""]
+            chains[v] = [*chains.pop(u, [u]), v]
+    return list(chains.values())
 
 
 def _plain(graph: Graph, decision: Decision) -> dict[str, object]:
@@ -115,6 +166,7 @@ def _plain(graph: Graph, decision: Decision) -> dict[str, object]:
             **_kind(graph, node, rival.choice),
             "compute": _nanoseconds(rival.compute),
             "adjust": _nanoseconds(rival.adjust),
+            "decisions": rival.nodes,
         },
     }
 
