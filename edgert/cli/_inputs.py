@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from edgert.dtypes import Array
     from edgert.session import TensorInfo
 
-__all__ = ["Pictures", "parse_pair", "parse_shape", "read_array", "read_inputs", "read_labels"]
+__all__ = ["Pictures", "parse_pair", "parse_seconds", "parse_shape", "read_array", "read_inputs", "read_labels"]
 
 _PICTURES = {".png", ".jpg", ".jpeg", ".bmp", ".ppm"}
 
@@ -52,6 +52,16 @@ def parse_counts(text: str, option: str) -> tuple[int, ...]:
     if not all(count.strip().isdecimal() for count in counts):
         raise InvalidArgumentError(f"--{option}: expected numbers such as 1,2,4, got '{text}'")
     return tuple(int(count) for count in counts)
+
+
+def parse_seconds(text: str, option: str) -> float:
+    """60.0 of 60s or 1m; infinity of 0."""
+    import re
+
+    match = re.fullmatch(r"(\d+\.?\d*)([smh]?)", text)
+    if match is None:
+        raise InvalidArgumentError(f"--{option}: expected a time such as 60s, 5m or 1h, got '{text}'")
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] or float("inf")
 
 
 def read_array(path: Path, name: str) -> Array:

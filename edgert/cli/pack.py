@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from edgert.cli._options import Json
+
+if TYPE_CHECKING:
+    from edgert.decisions import Plan
+    from edgert.reader import Program
 
 __all__ = ["pack"]
 
@@ -33,7 +37,12 @@ def pack(
         str | None,
         typer.Option("--implementation", metavar="NAME", help="Use this algorithm where there is a choice."),
     ] = None,
-    search: Annotated[str, typer.Option("--search", help="How to plan: exact, none, rows or greedy.")] = "exact",
+    search: Annotated[
+        str, typer.Option("--search", help="How to plan: exact, none, rows or greedy; policy learns from timed plans.")
+    ] = "exact",
+    budget: Annotated[
+        str | None, typer.Option("--budget", metavar="60s", help="Time plans for that long; with --search policy.")
+    ] = None,
     partial_sums: Annotated[
         bool, typer.Option("--partial-sums", help="Cores may share input channels; last bits then depend on --cores.")
     ] = False,
@@ -44,20 +53,32 @@ def pack(
     device: Annotated[
         str | None, typer.Option("--device", metavar="NAME", help="Part of whose records' name; default: this machine.")
     ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Show what the planner decided, and why.")] = False,
+    pieces: Annotated[bool, typer.Option("--pieces", help="With --explain: which part each core computes.")] = False,
     golden: Annotated[bool, typer.Option("--golden/--no-golden", help="Store a sample for the self-test.")] = True,
     atol: Annotated[float, typer.Option("--atol", min=0, help="Absolute tolerance of the self-test.")] = 1e-6,
     rtol: Annotated[float, typer.Option("--rtol", min=0, help="Tolerance relative to the output's maximum.")] = 1e-4,
     json: Json = False,
 ) -> None:
     """Compile an ONNX model into a bundle."""
-    from edgert.cli._inputs import parse_counts, parse_pair, parse_shape, read_array
+    from dataclasses import asdict
+
+    from edgert.cli._decisions import print_plan
+    from edgert.cli._inputs import parse_counts, parse_pair, parse_seconds, parse_shape, read_array
     from edgert.cli._measured import read_measured
     from edgert.cli._output import print_json, size
+    from edgert.cli._program import named
     from edgert.cli._progress import Progress
+    from edgert.cli._searching import policy
+    from edgert.errors import InvalidArgumentError
     from packer.api import pack as pack_model
 
     pinned = [parse_pair(text, "pin") for text in pin or ()]
     targets = tuple(target or ("cpu",))
+    counts = parse_counts(cores, "cores") if cores else ()
+    if budget and search != "policy":
+        raise InvalidArgumentError(f"--budget: it is for --search policy, got --search {search}")
+    seconds = parse_seconds(budget or "60s", "budget")
     measured = {} if no_records else read_measured(records, device, targets)
     with Progress("pack") as tell:
         report = pack_model(
@@ -66,9 +87,9 @@ def pack(
             targets=targets,
             shapes=dict(parse_shape(text) for text in shape or ()),
             constants={name: read_array(Path(file), name) for name, file in pinned},
-            cores=parse_counts(cores, "cores") if cores else (),
+            cores=counts,
             implementation=implementation,
-            search=search,
+            search=policy(seconds, targets, counts, device, tell) if search == "policy" else search,
             partial_sums=partial_sums,
             measured=measured,
             golden=golden,
@@ -76,8 +97,9 @@ def pack(
             rtol=rtol,
             progress=tell,
         )
+    plans = _plans(report.path) if explain else []
     if json:
-        print_json(report)
+        print_json(asdict(report) | ({"plans": [plan for _, plan in plans]} if explain else {}))
         return
     typer.echo(f"{report.path}: {size(report.bytes)}, packed in {report.seconds:.1f} s")
     for program in report.programs:
@@ -87,10 +109,18 @@ def pack(
             else "none needed"
         )
         typer.echo(
-            f"  {program.target} ({program.arch}), {_cores(program.cores)}: {program.steps} steps, weights {size(program.weights_bytes)}, "
+            f"  {named(program)} ({program.arch}): {program.steps} steps, weights {size(program.weights_bytes)}, "
             f"arena {size(program.arena_bytes)} ({bound})"
         )
+    for told, plan in plans:
+        typer.echo(f"\nplan of the program for {named(told)}")
+        print_plan(plan, pieces=pieces)
 
 
-def _cores(count: int) -> str:
-    return "1 core" if count == 1 else f"{count} cores"
+def _plans(path: Path) -> list[tuple[Program, Plan]]:
+    """What the bundle just written tells of its programs."""
+    from edgert.decisions import read_plan
+    from edgert.reader import read
+
+    bundle = read(path, "metadata")
+    return [(program, read_plan(bundle, program)) for program in bundle.programs]

@@ -48,7 +48,7 @@ def tune(
     json: Json = False,
 ) -> None:
     """Measure a network's layers on the device. Later `pack`s plan with it; run it again to go on where it stopped."""
-    from edgert.cli._inputs import parse_counts, parse_pair, parse_shape, read_array
+    from edgert.cli._inputs import parse_counts, parse_pair, parse_seconds, parse_shape, read_array
     from edgert.cli._output import print_json
     from edgert.cli._tuning import calibrate_sites, run_campaigns, sites
     from edgert.errors import InvalidArgumentError
@@ -59,7 +59,7 @@ def tune(
 
     if model is None and not calibrate and not merge:
         raise InvalidArgumentError("nothing to do\nMeasure for a network: edgert tune model.onnx; or: tune --calibrate")
-    chosen, seconds, counts = resolve(target), _seconds(budget), parse_counts(cores, "cores")
+    chosen, seconds, counts = resolve(target), parse_seconds(budget, "budget"), parse_counts(cores, "cores")
     path = records or default_path()
     graph = None
     if model is not None:
@@ -97,15 +97,3 @@ def _show(report: CampaignReport) -> None:
     rows = [(str(plan.cores), f"{plan.before_ms:.3f}", f"{plan.after_ms:.3f}") for plan in report.plans]
     typer.echo("  predicted for one run:")
     print_table(("cores", "ms_before", "ms_now"), rows, right="cores ms_before ms_now", indent=2)
-
-
-def _seconds(text: str) -> float:
-    """60.0 of 60s or 1m; infinity of 0."""
-    import re
-
-    from edgert.errors import InvalidArgumentError
-
-    match = re.fullmatch(r"(\d+\.?\d*)([smh]?)", text)
-    if match is None:
-        raise InvalidArgumentError(f"--budget: expected a time such as 60s, 5m or 1h, got '{text}'")
-    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] or float("inf")

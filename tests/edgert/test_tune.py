@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from edgert import _native, measure
 from edgert.cli import _cluster, app
-from edgert.cli.tune import _seconds
+from edgert.cli._inputs import parse_seconds
 from edgert.errors import InvalidArgumentError
 from edgert.fingerprint import this_device
 from edgert.reader import read
@@ -104,13 +104,13 @@ def test_the_budget(model: Path, pretended: Device) -> None:
     [("60s", 60), ("90", 90), ("1.5m", 90), ("2h", 7200), ("0", float("inf")), ("0s", float("inf"))],
 )
 def test_times(text: str, seconds: float) -> None:
-    assert _seconds(text) == seconds
+    assert parse_seconds(text, "budget") == seconds
 
 
 @pytest.mark.parametrize("text", ["", "s", "-1s", "1d", "nan", "inf", "1ss"])
 def test_no_times(text: str) -> None:
     with pytest.raises(InvalidArgumentError, match="--budget"):
-        _seconds(text)
+        parse_seconds(text, "budget")
 
 
 def fast_im2col(records: Path, device: str) -> None:
