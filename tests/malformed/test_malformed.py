@@ -136,6 +136,9 @@ def test_views_cores_and_phases(change: Any) -> None:
 # ---- steps: every kernel ----
 
 
+EMPTY: dict[str, Any] = {"programs": [{"steps": []}]}
+
+
 @pytest.fixture(scope="module")
 def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """For each kernel, a bundle whose first step uses it."""
@@ -145,8 +148,8 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
         pack(network, path, golden=False, implementation=implementation, cores=(1,))
         bundle = describe(path.read_bytes())
         steps = bundle["programs"][0]["steps"]
-        if steps:
-            found.setdefault(steps[0]["kernel"], bundle)
+        if steps and not in_buffers(found.get(steps[0]["kernel"], EMPTY)):
+            found[steps[0]["kernel"]] = bundle
     return found
 
 
@@ -205,10 +208,11 @@ def test_attribute_is_required(kernels: dict[str, dict[str, Any]], kernel: str, 
 @pytest.mark.parametrize(("change", "message"), [row[1:] for row in OPERANDS], ids=[row[0] for row in OPERANDS])
 def test_operands(kernels: dict[str, dict[str, Any]], change: Any, message: str) -> None:
     assert len(kernels) > 40
-    for described in kernels.values():
+    for kernel, described in kernels.items():
         found, step = steps_of(described)
         change(step)
-        refused_step(found, message)
+        may_lack = kernel == "concat" and "input" in message  # pieces of it may have nothing of an input
+        refused_step(found, "size along the axis" if may_lack else message)
 
 
 @pytest.mark.parametrize("kernel", ["conv", "conv_direct", "conv_transpose", "conv_im2col_nhwc"])
@@ -323,7 +327,7 @@ def first_output(described: dict[str, Any]) -> int:
 def in_buffers(described: dict[str, Any]) -> list[int]:
     """The first step's operands in buffers of the caller, if its first output is too."""
     program = described["programs"][0]
-    if program["tensors"][first_output(described)]["place"] != 3:
+    if not program["steps"] or program["tensors"][first_output(described)]["place"] != 3:
         return []
     return [i for i in program["steps"][0]["inputs"].tolist() if i >= 0 and program["tensors"][i]["place"] == 2]
 
