@@ -64,7 +64,7 @@ def decisions(problem: Problem, chosen: Sequence[int]) -> tuple[Decision, ...]:
 def to_json(problem: Problem, solution: Solution) -> str:
     """The plan as docs/format.md describes it for bundles; the same text for the same plan."""
     plan = {
-        "machine": problem.costs.target.machine.description,
+        "machine": problem.costs.target.machine.name,
         "nanoseconds": _nanoseconds(solution.cost),
         "exact": solution.exact,
         "decisions": [_plain(problem.graph, decision) for decision in decisions(problem, solution.chosen)],
