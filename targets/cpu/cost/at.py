@@ -8,7 +8,7 @@ from targets.machine import Efficiency, Machine
 
 __all__ = ["At", "at"]
 
-_START = (0.0, 0.0, 6e-8, 3e-7)  # seconds until data streams from the first cache, the second, the third, and memory
+_START = (0.0, 0.0, 1.5e-7, 5e-7)  # seconds until data streams from the first cache, the second, the third, and memory
 
 
 class At:

@@ -15,6 +15,8 @@ __all__ = ["direct_seconds"]
 
 _HEIGHTS = {16: (8, 3), 8: (4, 3), 4: (8, 3)}  # (filters, most vectors) of the tiles, by the floats of a vector
 _TILE = 25.0  # cycles to start and end a tile
+_PACE = 1.04  # of the inner loop, whose loads cross cache lines
+_BLOCK = 150.0  # cycles to start a run of filters
 _LINE = 25.0  # cycles to go on to the next line of a band
 _WRITTEN = 0.5  # what part of moving outputs does not hide behind computing
 
@@ -33,9 +35,9 @@ def direct_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -
     vectors, taps = height * -(-width // at.lanes), prod(g.kernel) * g.channels
     tiles = -(-vectors // most)
     count = vectors / tiles
-    tap = max(filters * count / at.fma, count / at.load + filters * 0.5, at.latency)
+    tap = _PACE * max(filters * count / at.fma, count / at.load + filters * 0.5, at.latency)
     tall = -(-g.filters // filters)  # runs of filters
-    cycles = tall * tiles * (taps * tap + _TILE + filters * count / at.store)
+    cycles = tall * (_BLOCK + tiles * (taps * tap + _TILE + filters * count / at.store))
     busy = repeats * share * cycles * at.cycle / at.efficiency.dense
     weights = -(-g.filters // 16) * taps * 64.0
     fetch = at.moved(weights, distances[1]) + (repeats - 1) * at.moved(weights, weights)

@@ -38,7 +38,7 @@ def matmul_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -
     depth, columns = a.shape[-1], b.shape[-1] if b.rank > 1 else 1
     rows = y.elements // max(columns, 1)
     late = activation_cycles(op.activation, y.elements / at.lanes, at) * at.cycle / at.efficiency.elementwise
-    late += 0.4 * (at.moved(a.bytes, distances[0]) + at.moved(y.bytes, distances[-1]))
+    late += 0.4 * at.moved(a.bytes, distances[0]) + 0.8 * at.moved(y.bytes, distances[-1])
     blocks = -(-columns // 16)
     if work.constant[1] and b.rank == 2:  # linear
         bands = -(-rows // max(_BAND // max(depth, 1), 14))
@@ -60,15 +60,17 @@ def im2col_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -
     patches, as_rows = depth * positions * 4.0, form.implementation == "im2col-nhwc"
     if as_rows:
         runs = positions * prod(g.kernel[:2]) * (1 if g.dilation[2] == 1 else g.kernel[2])
-        cycles = 0.5 * g.channels * prod(g.inside) + 15.0 * runs
+        cycles = 0.5 * g.channels * prod(g.inside) + 6.0 * runs + 0.6 * depth * positions
     else:
-        cycles = 2.5 * depth * positions
-    copy = max(cycles * at.cycle / at.efficiency.scalar, 2 * at.moved(patches, patches))
+        cycles = 4.3 * depth * positions
+    copy = max((cycles + 2000.0) * at.cycle / at.efficiency.scalar, 2 * at.moved(patches, patches))
     total = count * (copy + _gemm_seconds(at, g.filters, depth, positions, patches, as_rows))
     y = work.outputs[0]
     total += at.moved(work.inputs[0].bytes, distances[0]) + 2 * at.moved(y.bytes, distances[-1])
-    cycles = activation_cycles(op.activation, y.elements / at.lanes, at)
-    return total + cycles * at.cycle / at.efficiency.elementwise
+    cycles = activation_cycles(op.activation, y.elements / at.lanes, at) / at.efficiency.elementwise
+    if any(type is not None for type in work.inputs[2:]):
+        cycles += 3.3 * y.elements / at.efficiency.scalar  # outputs start from bias and residual
+    return total + cycles * at.cycle
 
 
 def conv_transpose_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
