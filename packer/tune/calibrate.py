@@ -195,7 +195,7 @@ class _Fit:
         made = probe(work, form, self.target)
         with tempfile.TemporaryDirectory(prefix="edgert-") as folder:
             path = Path(folder) / "probe.edge"
-            write_bundle(made.bundle, path, _silent)
+            write_bundle(made.bundle, path, durable=False)
             return self.measure(path, made.step, "l2").seconds
 
     def chains(
@@ -217,7 +217,7 @@ class _Fit:
             program = replace(program, steps=tuple(sorted(numbered, key=lambda step: step.phase)))
         with tempfile.TemporaryDirectory(prefix="edgert-") as folder:
             path = Path(folder) / "probe.edge"
-            write_bundle(Bundle(f"edgert {__version__}", "probe", (program,), ()), path, _silent)
+            write_bundle(Bundle(f"edgert {__version__}", "probe", (program,), ()), path, durable=False)
             return self.run(path, program.cores)
 
     def predicted(self, machine: Machine, work: Work, form: Form, core: int = 0, active: int = 1) -> float:
@@ -277,10 +277,6 @@ def _scaled(core: Core, names: Sequence[str], factor: float) -> Core:
 
 def _with_core(machine: Machine, old: Core, new: Core) -> Machine:
     return replace(machine, cores=tuple(new if core == old else core for core in machine.cores))
-
-
-def _silent(fraction: float) -> None:
-    """Nobody watches."""
 
 
 # ---- work ----
