@@ -27,7 +27,6 @@ from targets.base import TargetError, resolve
 __all__ = ["PackReport", "ProgramReport", "compile_model", "pack"]
 
 Progress = Callable[[str, float], None]
-MOST_CORES = 254  # of a program
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +127,6 @@ def compile_model(
     chosen = [known[target.name].on(target) if target.name in known else target for target in chosen]
     if not chosen:
         raise TargetError("no target to pack for was given")
-    if not all(1 <= count <= MOST_CORES for count in cores):
-        raise TargetError(f"numbers of cores: expected 1 to {MOST_CORES}, got {list(cores)}")
     if not all(math.isfinite(tolerance) and tolerance >= 0 for tolerance in (atol, rtol)):
         raise ValueError(f"tolerances: expected finite numbers of 0 or more, got atol {atol} and rtol {rtol}")
     tell = progress or (lambda stage, fraction: None)

@@ -23,6 +23,9 @@ from targets.base import Target, TargetError
 __all__ = ["Plan", "make_plan", "plan"]
 
 
+MOST_CORES = 254  # of a program
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
     """A problem and its solution."""
@@ -66,8 +69,10 @@ def make_plan(
 
     With `partial_sums` input channels may be split, too, and results depend on the split in their last bits.
     `records` are measured times that overrule the target's cost model. Raises TargetError for an unknown strategy or
-    implementation.
+    implementation, or more cores than a program can have.
     """
+    if not 1 <= cores <= MOST_CORES:
+        raise TargetError(f"number of cores: expected 1 to {MOST_CORES}, got {cores}")
     strategy = STRATEGIES.get(search) if isinstance(search, str) else search
     if strategy is None:
         raise TargetError(f"unknown search '{search}'; known: {', '.join(STRATEGIES)}")
