@@ -49,13 +49,15 @@ def runner_up_text(d: Decision) -> str:
         return "no other choice"
     pairs = ((rival.algorithm, d.algorithm), (rival.layouts, d.layouts), (rival.split, d.split))
     differing = " ".join(its for its, own in pairs if its != own)
-    more = f"{rival.compute / 1e3:+.1f} us computing, {rival.adjust / 1e3:+.1f} us moving"
+    more = f"{_more(rival.compute)} us computing, {_more(rival.adjust)} us moving"
     together = f" of {rival.decisions} that stream" if rival.decisions != 1 else ""
     return f"{differing}: {more}{together}"
 
 
 def pieces_text(d: Decision) -> str:
     """What each core computes, along the dimensions that are cut."""
+    if d.split == "shared":
+        return "all cores"
     spans = zip(*(piece.box for piece in d.pieces), strict=True)
     axes = [axis for axis, along in enumerate(spans) if len(set(along)) > 1]
     found: dict[int, list[str]] = {}
@@ -72,3 +74,7 @@ def _span(piece: Piece, axis: int) -> str:
 
 def _us(nanoseconds: int) -> str:
     return f"{nanoseconds / 1e3:.1f}"
+
+
+def _more(nanoseconds: int) -> str:
+    return f"{round(nanoseconds / 1e3, 1) + 0.0:+.1f}"  # + 0.0: no -0.0

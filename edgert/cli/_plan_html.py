@@ -62,6 +62,7 @@ def page(model: str, program: Program, plan: Plan, times: Times | None = None) -
 body {{ font: 14px/1.4 system-ui, sans-serif; color: #1e293b; background: #fff; margin: 16px; }}
 h1 {{ font-size: 20px; margin: 0; }}
 svg {{ font: 11px system-ui, sans-serif; fill: #1e293b; }}
+svg text {{ paint-order: stroke; stroke: #fff; stroke-width: 2px; stroke-opacity: 0.6; }}
 svg .name {{ font-weight: 600; }}
 svg .frame {{ fill: none; stroke: #64748b; }}
 svg .box:hover .frame {{ stroke: #000; stroke-width: 2; }}
@@ -76,7 +77,8 @@ svg .number {{ fill: #64748b; }}
 <body>
 <h1>{escape(model)}</h1>
 <p>Plan of the program for {escape(named(program))}. Predicted: {plan.nanoseconds / 1e6:.3f} ms{least} on
-{escape(plan.machine)}.{measured} Point at a box to see what was decided there, and why.</p>
+{escape(plan.machine)}.{measured} Boxes show predicted computing + moving; point at one to see what was decided, and
+why.</p>
 {_legend(program.cores, plan)}
 <svg width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}">
 <defs>{_HATCH}</defs>

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from edgert.cli._options import Json
+
+if TYPE_CHECKING:
+    from packer.planner import Plan
 
 __all__ = ["plan"]
 
@@ -24,8 +27,9 @@ def plan(
     shape: Annotated[
         list[str] | None, typer.Option("--shape", metavar="NAME=1x3x224x224", help="Fix an input's shape; repeatable.")
     ] = None,
-    search: Annotated[str, typer.Option("--search", help="How to plan: exact, none, rows or greedy.")] = "exact",
-    explain: Annotated[bool, typer.Option("--explain", help="Show the decisions for the most cores.")] = False,
+    search: Annotated[str, typer.Option("--search", help="How to plan: exact, none, rows, greedy, policy.")] = "exact",
+    explain: Annotated[bool, typer.Option("--explain", help="Show the decisions for the most cores, and why.")] = False,
+    pieces: Annotated[bool, typer.Option("--pieces", help="With --explain: which part each core computes.")] = False,
     json: Json = False,
 ) -> None:
     """Predict the speed of a network on 1 to many cores of a machine that need not be at hand."""
@@ -44,17 +48,17 @@ def plan(
     chosen = resolve(target)
     if machine is not None:
         chosen = chosen.on(Machine.load(machine))
-    counts = parse_counts(cores, "cores")
+    counts = sorted(set(parse_counts(cores, "cores")))
     if len(counts) == 1:
         most = counts[0]
-        counts = (*(1 << i for i in range(most.bit_length()) if 1 << i < most), most)
+        counts = [*(1 << i for i in range(most.bit_length()) if 1 << i < most), most]
     graph = optimize(import_onnx(model, shapes=dict(parse_shape(text) for text in shape or ()), constants={}))
-    found = []
-    for count in counts:
+    found: list[tuple[int, Plan, float]] = []
+    for count in reversed(counts):  # too many are refused first
         started = time.perf_counter()
         result = make_plan(graph, chosen, count, search=search)
-        found.append((count, result, time.perf_counter() - started))
-    first = found[0][1].seconds
+        found.insert(0, (count, result, time.perf_counter() - started))
+    first, told = found[0][1].seconds, parse_plan(found[-1][1].explain())
     if json:
         print_json(
             {
@@ -64,22 +68,28 @@ def plan(
                     {
                         "cores": count,
                         "milliseconds": result.seconds * 1e3,
-                        "speed_up": first / result.seconds,
+                        "speed_up": _ratio(first, result.seconds),
                         "exact": result.solution.exact,
                         "solve_seconds": seconds,
                         "states": sum(map(len, result.problem.choices)),
                     }
                     for count, result, seconds in found
                 ],
-                "decisions": parse_plan(found[-1][1].explain()).decisions if explain else [],
+                "decisions": told.decisions if explain else [],
             }
         )
         return
     typer.echo(f"{model.name} on {chosen.machine.description}, predicted:")
     rows = [
-        (str(count), f"{result.seconds * 1e3:.2f}", f"{first / result.seconds:.2f}x", f"{seconds:.2f}")
+        (str(count), f"{result.seconds * 1e3:.2f}", f"{_ratio(first, result.seconds):.2f}x", f"{seconds:.2f}")
         for count, result, seconds in found
     ]
-    print_table(("cores", "ms", "speed-up", "planned in s"), rows, right="cores ms speed-up", indent=2)
+    print_table(("cores", "ms", "speed-up", "planned-in-s"), rows, right="cores ms speed-up planned-in-s", indent=2)
+    if counts[-1] > len(chosen.machine.cores):
+        typer.echo(f"  cores beyond its {len(chosen.machine.cores)}: more of the last kind, with the same memory")
     if explain:
-        print_plan(parse_plan(found[-1][1].explain()))
+        print_plan(told, pieces=pieces)
+
+
+def _ratio(first: float, seconds: float) -> float:
+    return first / seconds if seconds else 1.0
