@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from edgert.reader import Bundle, Program
+    from edgert.summary import ProgramSummary
     from packer.api import ProgramReport
 
 __all__ = ["choose", "named", "usable_cores"]
@@ -35,7 +36,7 @@ def choose(bundle: Bundle, target: str | None, cores: int | None, usable: int = 
     return programs[cores or max(fitting, default=min(programs))]
 
 
-def named(program: Program | ProgramReport) -> str:
+def named(program: Program | ProgramSummary | ProgramReport) -> str:
     """How texts name a program."""
     return f"{program.target}, " + ("1 core" if program.cores == 1 else f"{program.cores} cores")
 

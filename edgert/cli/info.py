@@ -11,6 +11,7 @@ from edgert.cli._options import BundlePath, Json
 
 if TYPE_CHECKING:
     from edgert.reader import Bundle, Program
+    from edgert.summary import ProgramSummary
 
 __all__ = ["info"]
 
@@ -34,7 +35,7 @@ def info(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show programs, layers, placement, sizes, sparsity, memory, and plans."""
+    """Show programs, layers, sizes, sparsity, memory, and plans."""
     from edgert.cli._program import choose, usable_cores
     from edgert.reader import read
 
@@ -44,9 +45,8 @@ def info(
     elif json:
         _print_json(bundle, found)
     else:
-        _print_bundle(bundle, found)
-        if found.programs:
-            _print_layers(found, choose(found, target, cores))
+        chosen = choose(found, target, cores) if found.programs else None
+        _print_bundle(bundle, found, chosen)
 
 
 def _show_plan(
@@ -93,9 +93,11 @@ def _print_json(path: Path, found: Bundle) -> None:
     )
 
 
-def _print_bundle(path: Path, found: Bundle) -> None:
+def _print_bundle(path: Path, found: Bundle, chosen: Program | None) -> None:
     from edgert.cli._output import print_table, size
+    from edgert.summary import summarize
 
+    summary = None if chosen is None else summarize(found, chosen)
     typer.echo(f"{path}: '{found.model}', {size(len(found.data))}, made by {found.producer}")
     for segment in found.segments:
         typer.echo(f"  segment '{segment.name}': {size(segment.length)}")
@@ -115,16 +117,16 @@ def _print_bundle(path: Path, found: Bundle) -> None:
     ]
     header = ("target", "arch", "cores", "steps", "phases", "arena", "lower-bound")
     print_table(header, rows, right="cores steps phases arena lower-bound", indent=2)
+    if summary is not None:
+        _print_layers(summary)
 
 
-def _print_layers(found: Bundle, program: Program) -> None:
+def _print_layers(summary: ProgramSummary) -> None:
     from edgert.cli._output import print_table, size
     from edgert.cli._program import named
-    from edgert.summary import summarize
 
-    summary = summarize(found, program)
     typer.echo()
-    typer.echo(f"program {named(program)}: all {summary.steps} steps on the CPU ({program.arch})")
+    typer.echo(f"program {named(summary)}: all {summary.steps} steps on the CPU ({summary.arch})")
     typer.echo(f"  weights {size(summary.weights_bytes)}, {summary.sparsity:.1%} zeros")
     for side, tensors in (("input ", summary.inputs), ("output", summary.outputs)):
         for name, kind in tensors:

@@ -32,7 +32,7 @@ def plan(
     pieces: Annotated[bool, typer.Option("--pieces", help="With --explain: which part each core computes.")] = False,
     json: Json = False,
 ) -> None:
-    """Predict the speed of a network on 1 to many cores of a machine that need not be at hand."""
+    """Predict how fast a network runs on any machine."""
     import time
 
     from edgert.cli._decisions import print_plan
