@@ -195,6 +195,8 @@ class _Nodes:
         for i, name in enumerate(node.inputs):
             if name is None or work.inputs[i] is None:
                 distances.append(0)
+            elif work.constant[i] and (streams_in or streams_out):
+                distances.append(own[i] + around)  # of the tile before
             elif work.constant[i]:
                 distances.append(max(own[i], self.traffic[-1] // active))
             elif streams_in and i == 0:
