@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,16 @@ import pytest
 from onnx import numpy_helper
 from typer.testing import CliRunner, Result
 
+from edgert import load
 from edgert.cli import app
+from edgert.decisions import read_plan
 from edgert.reader import read
 from tests.edgert.networks import classifier, packed, two_inputs
 
 ROOT = Path(__file__).resolve().parents[2]
 SHAPES = {"image": (1, 3, 10, 8)}
-VERBS = ("pack", "info", "check", "run", "bench", "profile", "selftest", "verify", "targets", "devices", "demo")
+VERBS = ("pack", "tune", "plan", "info", "check", "run", "bench", "profile", "selftest", "verify", "targets")
+VERBS += ("devices", "demo")
 
 
 def invoke(*arguments: object) -> Result:
@@ -119,20 +123,145 @@ def test_pack_into_a_folder_that_is_read_only(folder: Path, tmp_path: Path, monk
     assert "cannot be written to" in fail("pack", folder / "model.onnx", "-o", tmp_path / "x.edge")
 
 
+def test_pack_explains(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "explained.edge"
+    options = ("pack", folder / "model.onnx", "-o", out, "--shape", "image=1x3x10x8", "--cores", "1,2", "--explain")
+    text = succeed(*options, "--pieces")
+    plain, *plans = text.split("\n\nplan of the program for ")
+    assert "packed in" in plain
+    assert [plan.splitlines()[0] for plan in plans] == ["cpu, 1 core", "cpu, 2 cores"]
+    for cores, plan in zip((1, 2), plans, strict=True):
+        assert succeed("info", out, "--plan", "--cores", cores, "--pieces").splitlines()[1:] == plan.splitlines()[1:]
+    found = json.loads(succeed(*options, "--json"))
+    assert len(found["programs"]) == len(found["plans"]) == 2
+    for program, plan in zip(read(out).programs, found["plans"], strict=True):
+        assert plan == json.loads(json.dumps(asdict(read_plan(read(out), program))))
+
+
 def test_info(bundle: Path) -> None:
     text = succeed("info", bundle)
-    assert "program cpu" in text
+    assert "program cpu, 1 core" in text
     assert "image: float32[1,3,10,8]" in text
     assert "conv" in text
     assert "50.0%" in text
-    found = json.loads(succeed("info", bundle, "--json"))
-    (program,) = found["programs"]
-    convolution = next(layer for layer in program["layers"] if layer["weights"])
-    assert (convolution["weights"], convolution["nonzeros"]) == (6 * 3 * 3 * 3, 3 * 3 * 3 * 3)
-    assert "conv" in convolution["nodes"]
-    assert program["sparsity"] == pytest.approx(0.5)
-    assert program["arena_bytes"] >= program["arena_floor"] > 0
-    assert found["bytes"] == bundle.stat().st_size
+    programs = read(bundle).programs
+    rows = [line.split() for line in text.splitlines() if line.startswith("  cpu ")]
+    assert [(int(row[2]), int(row[3]), int(row[4])) for row in rows] == [
+        (p.cores, len(p.steps), p.steps[-1].phase + 1) for p in programs
+    ]
+    assert len(rows) > 1
+    assert text.count("conv + relu") == 1
+    for program, found in zip(programs, json.loads(succeed("info", bundle, "--json"))["programs"], strict=True):
+        convolution = next(layer for layer in found["layers"] if layer["weights"])
+        assert (convolution["weights"], convolution["nonzeros"]) == (6 * 3 * 3 * 3, 3 * 3 * 3 * 3)
+        assert "conv" in convolution["nodes"]
+        assert found["sparsity"] == pytest.approx(0.5)
+        assert found["arena_bytes"] >= found["arena_floor"] > 0
+        assert found["cores"] == program.cores
+    assert json.loads(succeed("info", bundle, "--json"))["bytes"] == bundle.stat().st_size
+
+
+def test_info_of_one_of_several_programs(bundle: Path, folder: Path, tmp_path: Path) -> None:
+    cores = [program.cores for program in read(bundle).programs]
+    for count in cores:
+        assert f"program cpu, {count} core" in succeed("info", bundle, "--cores", count)
+        assert f"plan of the program for cpu, {count} core" in succeed("info", bundle, "--plan", "--cores", count)
+    known = ", ".join(map(str, cores))
+    assert f"--cores: the bundle has programs of cpu for {known}; got 3" in fail("info", bundle, "--cores", 3)
+    assert "--target: expected one of cpu, got 'moon'" in fail("info", bundle, "--target", "moon")
+    foreign = "cpu-aarch64" if read(bundle).programs[0].arch == "x86_64" else "cpu-x86_64"
+    out, targets = tmp_path / "two.edge", ("--target", foreign, "--target", "cpu")
+    succeed("pack", folder / "model.onnx", "-o", out, "--shape", "image=1x3x10x8", *targets, "--cores", "2")
+    assert "program cpu, 2 cores" in succeed("info", out)
+    assert f"program {foreign}, 2 cores" in succeed("info", out, "--target", foreign)
+
+
+def test_info_shows_the_plan_that_runs_here(bundle: Path) -> None:
+    with load(bundle) as session:
+        cores = session.describe().cores
+    assert json.loads(succeed("info", bundle, "--plan", "--json"))["cores"] == cores
+    with load(bundle, threads=1) as session:
+        assert session.describe().cores == 1
+    text = succeed("info", bundle, "--plan", "--cores", 1)
+    row = next(line for line in text.splitlines() if line.startswith("  conv "))
+    plan = read_plan(read(bundle), read(bundle).programs[0])
+    assert row.split()[1:5] == ["Conv", plan.decisions[0].algorithm, plan.decisions[0].layouts, plan.decisions[0].split]
+    assert "us computing" in row
+    assert f"predicted {plan.nanoseconds / 1e6:.3f} ms" in text
+    assert "measured" not in text
+
+
+def test_info_with_measured_times(bundle: Path, tmp_path: Path) -> None:
+    for threads in (1, 2):
+        profile = tmp_path / f"{threads}.json"
+        profile.write_text(succeed("profile", bundle, "--threads", threads, "--runs", 3, "--json"))
+        options = ("info", bundle, "--plan", "--cores", threads, "--profile", profile)
+        assert "measured-us" in succeed(*options)
+        found = json.loads(succeed(*options, "--json"))
+        measured, layers = found["measured"], json.loads(profile.read_text())["layers"]
+        assert len(measured["decisions"]) == len(found["plan"]["decisions"])
+        assert measured["run"] > 0
+        timed = [d["nodes"] for d, ns in zip(found["plan"]["decisions"], measured["decisions"], strict=True) if ns]
+        assert {layer["node"] for layer in layers if sum(layer["thread_ms"]) and layer["node"]} <= {n[0] for n in timed}
+    other = ("info", bundle, "--plan", "--cores", 1, "--profile", tmp_path / "2.json")
+    assert "the profile is of another program than cpu, cores 1" in fail(*other)
+    for text in ("no JSON", "[]", "{}", '{"steps": [{}], "plain_ms": 1}', '{"steps": [], "plain_ms": "x"}'):
+        (tmp_path / "bad.json").write_text(text)
+        assert "bad.json: expected what `edgert profile --json` prints" in fail(
+            "info", bundle, "--profile", tmp_path / "bad.json"
+        )
+    assert "absent.json" in fail("info", bundle, "--profile", tmp_path / "absent.json")
+
+
+def test_info_draws_the_plan(bundle: Path, tmp_path: Path) -> None:
+    page = tmp_path / "plan.html"
+    assert succeed("info", bundle, "--plan", "--cores", 2, "--html", page) == ""
+    assert succeed("info", bundle, "--plan", "--cores", 2, "--html", "-") == page.read_text(encoding="utf-8") + "\n"
+    assert "No such file" in fail("info", bundle, "--html", tmp_path / "absent" / "plan.html")
+
+
+def test_info_of_a_bundle_without_plans() -> None:
+    old = ROOT / "tests" / "golden" / "format-1.0.edge"
+    assert "program " in succeed("info", old)
+    assert "does not tell what the planner decided" in fail("info", old, "--plan")
+
+
+def test_plan(folder: Path) -> None:
+    model, shape = folder / "model.onnx", ("--shape", "image=1x3x10x8")
+    machine = ("--machine", "xeon-e5-2666v3.toml")
+    text = succeed("plan", model, *shape, *machine, "--cores", 6)
+    assert "Xeon E5-2666 v3" in text
+    rows = [line.split() for line in text.splitlines()[2:]]
+    assert [(row[0], row[2]) for row in rows[:1]] == [("1", "1.00x")]
+    assert [int(row[0]) for row in rows] == [1, 2, 4, 6]
+    found = json.loads(succeed("plan", model, *shape, *machine, "--cores", "3,1", "--explain", "--json"))
+    assert found["machine"] == "xeon-e5-2666v3"
+    first, second = found["plans"]
+    assert [first["cores"], second["cores"]] == [1, 3]
+    assert first["speed_up"] == 1
+    assert second["speed_up"] == pytest.approx(first["milliseconds"] / second["milliseconds"])
+    assert first["exact"]
+    assert first["states"] >= len(found["decisions"])
+    told = sum(d["compute"] + d["adjust"] for d in found["decisions"])
+    assert told == pytest.approx(second["milliseconds"] * 1e6, abs=len(found["decisions"]))
+    text = succeed("plan", model, *shape, "--cores", "2", "--explain", "--pieces")
+    assert "runner-up" in text
+    assert "core 0" in text
+
+
+def test_plan_refuses(folder: Path, tmp_path: Path) -> None:
+    plan = ("plan", folder / "model.onnx", "--shape", "image=1x3x10x8")
+    text = fail(*plan, "--machine", "moon")
+    assert "unknown machine 'moon': expected a TOML file or one of " in text
+    assert "jetson-tx2" in text
+    (tmp_path / "bad.toml").write_text("cores = 3")
+    assert "bad.toml: expected one or more [[cores]] tables" in fail(*plan, "--machine", tmp_path / "bad.toml")
+    assert "unknown search 'nope'; known: exact, none, rows, greedy" in fail(*plan, "--search", "nope")
+    assert "unknown target 'moon'" in fail(*plan, "--target", "moon")
+    assert "expected 1 to 254, got 0" in fail(*plan, "--cores", 0)
+    assert "expected 1 to 254, got 255" in fail(*plan, "--cores", 255)
+    assert "--cores: expected numbers such as 1,2,4, got 'two'" in fail(*plan, "--cores", "two")
+    assert "absent.onnx" in fail("plan", tmp_path / "absent.onnx")
 
 
 def test_info_needs_no_library(bundle: Path) -> None:
