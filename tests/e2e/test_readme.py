@@ -48,7 +48,7 @@ def shell(script: str) -> str:
 
 
 def test_no_block_is_forgotten() -> None:
-    assert sorted(name for name, _ in BLOCKS) == ["c", "python", "sh", "sh", "sh"]
+    assert sorted(name for name, _ in BLOCKS) == ["c", "python", "sh", "sh", "sh", "sh"]
 
 
 def test_the_two_commands() -> None:
@@ -66,6 +66,16 @@ def test_command_line(workplace: Path) -> None:
     assert "p50" in text
     with np.load(workplace / "out.npz") as saved:
         assert saved["probabilities"].sum() == pytest.approx(1, abs=1e-5)
+
+
+def test_several_cores(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGERT_RECORDS", str(workplace / "records.sqlite"))
+    script = block("sh", "edgert tune")
+    assert "--budget 20s" in script
+    text = shell(script.replace("--budget 20s", "--budget 2s"))
+    assert "runner-up" in text
+    assert "speed-up" in text
+    assert (workplace / "records.sqlite").exists()
 
 
 def test_verbs_are_those_of_the_command_line() -> None:
