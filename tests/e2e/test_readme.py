@@ -61,7 +61,7 @@ def test_the_two_commands() -> None:
 
 
 def test_command_line(workplace: Path) -> None:
-    text = shell(block("sh", "edgert pack"))
+    text = shell(block("sh", "edgert selftest"))
     assert "PASS" in text
     assert "p50" in text
     with np.load(workplace / "out.npz") as saved:
