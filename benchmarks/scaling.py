@@ -70,14 +70,13 @@ def _measure(name: str, shape: tuple[int, ...] | None, counts: list[int], turns:
     edge = CACHE / f"scaling-{name}.edge"
     pack(path, edge, cores=tuple(counts), golden=False)
     with edgert.load(edge, threads=1, integrity="metadata") as session:
-        ((input_name, info),) = session.inputs.items()
-        real_shape = tuple(info.shape)
-    x = np.random.default_rng(0).standard_normal(real_shape).astype(np.float32)
+        (source,) = session.inputs
+    x = np.random.default_rng(0).standard_normal(source.shape).astype(np.float32)
     sessions = [edgert.load(edge, threads=n, integrity="metadata") for n in counts]
     for session in sessions:
-        outputs = {name: np.empty(info.shape, info.dtype) for name, info in session.outputs.items()}
-        session.bind({input_name: x}, outputs)
-    peers = {(e, n): Peer(e, path, real_shape, n) for e in PEERS for n in counts}
+        outputs = {info.name: np.empty(info.shape, info.dtype) for info in session.outputs}
+        session.bind({source.name: x}, outputs)
+    peers = {(e, n): Peer(e, path, source.shape, n) for e in PEERS for n in counts}
     times: dict[tuple[str, int], list[float]] = {}
     for _ in range(turns):
         for (engine, n), peer in peers.items():
@@ -92,7 +91,7 @@ def _measure(name: str, shape: tuple[int, ...] | None, counts: list[int], turns:
     ms: dict[str, dict[int, float]] = {}
     for (engine, n), seconds in times.items():
         ms.setdefault(engine, {})[n] = statistics.median(seconds) * 1e3
-    return {"network": name, "input": "x".join(map(str, real_shape)), "ms": ms}
+    return {"network": name, "input": "x".join(map(str, source.shape)), "ms": ms}
 
 
 def _turn(session: edgert.Session) -> list[float]:
