@@ -1,4 +1,5 @@
-"""The planner: how fast it solves, what its plans gain over simpler strategies, and how well its predictions hold."""
+"""The planner: how fast it solves, what its plans gain over those of simpler strategies and of the learned policy, and
+how well its predictions hold."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -14,17 +16,22 @@ import numpy as np
 import edgert
 from benchmarks.networks import NAMES, networks
 from benchmarks.report import geometric_mean, save, table
-from packer.bundle.model import Bundle
+from edgert.bench import bind_all
+from edgert.cli._searching import measure_programs
+from edgert.fingerprint import this_device
+from edgert.measure import measure_step
+from packer.bundle.model import Bundle, Program
 from packer.bundle.writer import write_bundle
 from packer.importers import import_onnx
 from packer.ir import Graph
 from packer.passes import optimize
-from packer.planner import make_plan
+from packer.planner import Plan, make_plan
 from packer.planner.costs import Costs
 from packer.planner.problem import IMPOSSIBLE, Problem, build
 from packer.planner.schedule import schedule
-from packer.planner.select import STRATEGIES, sample
-from targets.base import resolve
+from packer.planner.select import STRATEGIES, learned, sample
+from packer.tune import Campaign, Records
+from targets.base import Target, resolve
 
 __all__ = ["run"]
 
@@ -36,7 +43,7 @@ CORES = 2
 def run(quick: bool = False) -> None:
     """Print the tables and save results/planner.json."""
     solved = _solve(NAMES[:4] if quick else NAMES)
-    compared = _compare(MEASURED[-2:] if quick else MEASURED, turns=3 if quick else 9)
+    compared = _compare(MEASURED[-2:] if quick else MEASURED, turns=3 if quick else 9, budget=5.0 if quick else 60.0)
     sampled = _sample(SAMPLED[-2:] if quick else SAMPLED, count=10 if quick else 60)
     save("planner", {"solve": solved, "strategies": compared, "prediction": sampled})
 
@@ -70,8 +77,9 @@ def _solve(names: Sequence[str]) -> list[dict[str, object]]:
     return rows
 
 
-def _compare(names: Sequence[str], turns: int) -> list[dict[str, object]]:
-    """Each strategy's plan for 2 cores, measured in turns."""
+def _compare(names: Sequence[str], turns: int, budget: float) -> list[dict[str, object]]:
+    """Each strategy's plan for 2 cores, measured in turns. `tuned` is the exact one once layers were measured for
+    `budget` seconds, `policy` the best of those that the learned policy drew and measured for as long."""
     if len(os.sched_getaffinity(0)) < CORES:
         print("strategies: not measured, this machine has one core")
         return []
@@ -79,6 +87,12 @@ def _compare(names: Sequence[str], turns: int) -> list[dict[str, object]]:
     for name in names:
         graph = _graph(name)
         plans = {search: make_plan(graph, target, CORES, search=search) for search in STRATEGIES if search != "policy"}
+        plans["tuned"], layers = _tuned(graph, target, budget)
+        rounds: list[list[float]] = []
+        if find_spec("torch"):
+            plans["policy"] = _learned(graph, target, budget, rounds)
+        else:
+            print("policy: not measured, it needs PyTorch")
         with tempfile.TemporaryDirectory() as folder:
             paths = {
                 search: _write(plan.problem, plan.solution.chosen, Path(folder) / search)
@@ -87,8 +101,8 @@ def _compare(names: Sequence[str], turns: int) -> list[dict[str, object]]:
             times = _measure(list(paths.values()), turns)
         ms = {search: 1e3 * seconds for search, seconds in zip(paths, times, strict=True)}
         predicted = {search: 1e3 * plan.seconds for search, plan in plans.items()}
-        rows.append({"network": name, "ms": ms, "predicted_ms": predicted})
-    header = ["network", *STRATEGIES]
+        found = {"budget": budget, "layers": layers, "rounds": rounds}
+        rows.append({"network": name, "ms": ms, "predicted_ms": predicted, "search": found})
     table(
         f"milliseconds on {CORES} cores by strategy (predicted)",
         ["network", *ms],
@@ -98,6 +112,28 @@ def _compare(names: Sequence[str], turns: int) -> list[dict[str, object]]:
         mean = geometric_mean([row["ms"][search] / row["ms"]["exact"] for row in rows])
         print(f"{search}: {mean:.3f}x the time of exact by geometric mean")
     return rows
+
+
+def _tuned(graph: Graph, target: Target, budget: float) -> tuple[Plan, dict[str, int]]:
+    """The exact plan by what a campaign measured; and how many layers that were, and were left."""
+    here = this_device()
+    with tempfile.TemporaryDirectory() as folder, Records(Path(folder) / "records", create=True) as records:
+        campaign = Campaign(graph, target, (CORES,), records, here.fingerprint, here.core)
+        campaign.run(measure_step, "benchmark", time.monotonic() + budget)
+        layers = {"measured": campaign.measured, "left": campaign.left}
+        return make_plan(graph, target, CORES, records=campaign.known), layers
+
+
+def _learned(graph: Graph, target: Target, budget: float, rounds: list[list[float]]) -> Plan:
+    """The plan of the learned policy. `rounds` gets the seconds of all that was measured; the last ones are the best
+    again."""
+
+    def measure(programs: Sequence[Program]) -> list[float] | None:
+        found = measure_programs(programs)
+        rounds.append(found or [])
+        return found
+
+    return make_plan(graph, target, CORES, search=learned(measure, budget))
 
 
 def _sample(names: Sequence[str], count: int) -> dict[str, object]:
@@ -163,10 +199,8 @@ def _write(problem: Problem, chosen: Sequence[int], path: Path) -> Path:
 def _measure(paths: Sequence[Path], turns: int) -> list[float]:
     """Median seconds of each bundle, in turns."""
     sessions = [edgert.load(path, integrity="metadata", threads=CORES) for path in paths]
-    random = np.random.default_rng(0)
     for session in sessions:
-        inputs = {n: random.standard_normal(info.shape).astype(info.dtype) for n, info in session.inputs.items()}
-        session.bind(inputs, {n: np.empty(info.shape, info.dtype) for n, info in session.outputs.items()})
+        bind_all(session)
         session.run()
     times: list[list[float]] = [[] for _ in sessions]
     for _ in range(turns):

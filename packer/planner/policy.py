@@ -29,15 +29,15 @@ from targets.base import Form, Lowered, Target
 
 __all__ = ["Measure", "Policy"]
 
-PLANS = 16  # drawn in a round
-ROUNDS = 60  # where the cost model stands for the device
+PLANS = 8  # drawn in a round
+ROUNDS = 120  # where the cost model stands for the device
 _WIDTH = 64  # of everything that is learned
 _RATE = 0.01  # of learning
 _CURIOSITY = 0.003  # what a nat of entropy is worth beside a standard deviation of time
 _DEAREST = 6.0  # powers of two: choices this much dearer than the cheapest are all alike
 
 Measure = Callable[[Sequence[Program]], Sequence[float] | None]
-"""Seconds of one run of each program, measured in turns; None if this machine cannot run them."""
+"""Seconds of one run of each program; None if this machine cannot run them."""
 
 _Plan = tuple[int, ...]
 
