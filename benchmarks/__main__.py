@@ -1,4 +1,5 @@
-"""`python -m benchmarks [dense footprint overhead conformance im2col planner scaling]`: run the named benchmarks, or all of them."""
+"""`python -m benchmarks [dense footprint overhead conformance im2col planner scaling]`: run the named benchmarks, or
+all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Deeper networks than the shared tool makes: VGG-16 and ResNet-152, batch-normalisation folded, weights by He's rule."""
+"""Deeper networks than the shared tool makes: VGG-16 and ResNet-152, batch-normalisation folded, weights by He's
+rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The process of a peer: peer_worker.py ENGINE MODEL SHAPE THREADS. Needs numpy and the engine, nothing of this project."""
+"""The process of a peer: peer_worker.py ENGINE MODEL SHAPE THREADS. Needs numpy and the engine, nothing of this
+project."""
 
 from __future__ import annotations
 
