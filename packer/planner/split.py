@@ -47,9 +47,8 @@ def splits(
 ) -> tuple[Split, ...]:
     """All sensible ways to cut an output of `type` for cores of these speeds (fastest first), "none" first.
 
-    One or two dimensions are cut, those that are not FULL, at multiples of `grain`.
-    Of piece counts that leave the largest piece the same, the least stays. An operator that cannot be cut may be
-    shared.
+    One or two dimensions are cut, those that are not FULL, at multiples of `grain`, in as many pieces as help or fewer. An
+    operator that cannot be cut may be shared.
     """
     everything = whole(type)
     found = {NONE: Split(NONE, (Piece(0, everything),))}
@@ -101,10 +100,10 @@ def _grids(axes: Sequence[int], units: Sequence[int], cores: int) -> Iterator[tu
 
 
 def _counts(units: int, most: int) -> list[int]:
-    """Piece counts from 2 to `most` with different largest pieces; powers of two and divisors among many, not all."""
-    by_largest = {math.ceil(units / count): count for count in range(min(units, most), 1, -1)}
-    counts = sorted(by_largest.values())
-    return [c for c in counts if most <= 8 or most % c == 0 or c & (c - 1) == 0 or c == counts[-1]]
+    """The least number of pieces, at most `most`, that makes the largest piece as small as can be; its divisors, and
+    powers of two."""
+    best = min(range(1, min(units, most) + 1), key=lambda count: (math.ceil(units / count), count))
+    return [count for count in range(2, best + 1) if best % count == 0 or count & (count - 1) == 0]
 
 
 def _cut(box: Box, counts: Sequence[tuple[int, int]], grain: Sequence[int], speeds: list[float]) -> list[Box]:

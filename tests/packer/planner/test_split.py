@@ -47,7 +47,8 @@ def test_pieces_are_all_of_the_output_once(seed: int) -> None:
 def test_names_and_numbers_of_pieces() -> None:
     names = {s.name: len(s.pieces) for s in splits(image(2, 96, 14, 14), (P, P, R, R), (1.0,) * 6, block_grain(4))}
     assert names[NONE] == 1
-    assert {"H3", "H5", "C6", "N2xC3", "C3xH2", "H6xW1"} & set(names) == {"H3", "H5", "C6", "N2xC3", "C3xH2"}
+    assert {"N2", "H5", "C6", "C3", "N2xC3", "C3xH2"} <= set(names)
+    assert "H6" not in names, "five pieces of 14 rows are as small"
     assert names["H5"] == 5, "piece counts are no powers of two"
     assert SHARED not in names
 
