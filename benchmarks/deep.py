@@ -1,4 +1,4 @@
-"""Deeper networks than the shared tool makes: VGG-16 and ResNet-152, batch-normalisation folded, weights by He's
+"""Networks that the shared tool does not make: VGG-16, ResNet-152 and -50, batch-normalisation folded, weights by He's
 rule."""
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ def _vgg16() -> onnx.ModelProto:
     return b.model(b.op("Softmax", [b.dense(x, 4096, 1000, relu=False)], axis=1))
 
 
-def _resnet152() -> onnx.ModelProto:
-    b = _Builder("resnet152")
+def _resnet(name: str, counts: tuple[int, ...]) -> onnx.ModelProto:
+    b = _Builder(name)
     x, channels = b.pool(b.conv("input", 3, 64, 7, 2), 3, 1), 64
-    for stage, (width, count) in enumerate(((64, 3), (128, 8), (256, 36), (512, 3))):
+    for stage, (width, count) in enumerate(zip((64, 128, 256, 512), counts, strict=True)):
         for block in range(count):
             stride = 2 if block == 0 and stage > 0 else 1
             y = b.conv(b.conv(x, channels, width, 1), width, width, 3, stride)
@@ -80,7 +80,11 @@ def _resnet152() -> onnx.ModelProto:
     return b.model(b.op("Softmax", [b.dense(x, channels, 1000, relu=False)], axis=1))
 
 
-BUILDERS = {"vgg16": _vgg16, "resnet152": _resnet152}
+BUILDERS = {
+    "vgg16": _vgg16,
+    "resnet152": lambda: _resnet("resnet152", (3, 8, 36, 3)),
+    "resnet50_any": lambda: _resnet("resnet50_any", (3, 4, 6, 3)),  # takes images of any size
+}
 
 
 def write(name: str, folder: Path) -> Path:
