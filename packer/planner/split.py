@@ -47,8 +47,8 @@ def splits(
 ) -> tuple[Split, ...]:
     """All sensible ways to cut an output of `type` for cores of these speeds (fastest first), "none" first.
 
-    One or two dimensions are cut, those that are not FULL, at multiples of `grain`, in as many pieces as help or fewer. An
-    operator that cannot be cut may be shared.
+    One or two dimensions are cut, those that are not FULL, at multiples of `grain`, in as many pieces as help or fewer.
+    An operator that cannot be cut may be shared.
     """
     everything = whole(type)
     found = {NONE: Split(NONE, (Piece(0, everything),))}
