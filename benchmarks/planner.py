@@ -43,7 +43,7 @@ CORES = 2
 def run(quick: bool = False) -> None:
     """Print the tables and save results/planner.json."""
     solved = _solve(NAMES[:4] if quick else NAMES)
-    compared = _compare(MEASURED[-2:] if quick else MEASURED, turns=3 if quick else 9, budget=5.0 if quick else 30.0)
+    compared = _compare(MEASURED[-2:] if quick else MEASURED, turns=3 if quick else 9, budget=5.0 if quick else 20.0)
     sampled = _sample(SAMPLED[-2:] if quick else SAMPLED, count=10 if quick else 60)
     save("planner", {"solve": solved, "strategies": compared, "prediction": sampled})
 
