@@ -16,6 +16,8 @@ __all__ = [
     "Json",
     "Layout",
     "Mean",
+    "Pins",
+    "Shapes",
     "Std",
     "Target",
     "Threads",
@@ -41,3 +43,9 @@ Mean = Annotated[
 Std = Annotated[str, typer.Option("--std", help="Images: divides after the mean; one number or one a channel.")]
 Layout = Annotated[str | None, typer.Option("--layout", help="Images: nchw or nhwc, where the shape leaves it open.")]
 Bgr = Annotated[bool, typer.Option("--bgr", help="Images: the network wants blue first.")]
+Shapes = Annotated[
+    list[str] | None, typer.Option("--shape", metavar="NAME=1x3x224x224", help="Fix an input's shape; repeatable.")
+]
+Pins = Annotated[
+    list[str] | None, typer.Option("--pin", metavar="NAME=FILE", help="Make an input a constant; npy, npz or pb.")
+]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgert.cli._options import Json
+from edgert.cli._options import Json, Pins, Shapes
 
 if TYPE_CHECKING:
     from edgert.decisions import Plan
@@ -24,12 +24,8 @@ def pack(
     target: Annotated[
         list[str] | None, typer.Option("--target", help="Compile for it; repeatable. [default: cpu]")
     ] = None,
-    shape: Annotated[
-        list[str] | None, typer.Option("--shape", metavar="NAME=1x3x224x224", help="Fix an input's shape; repeatable.")
-    ] = None,
-    pin: Annotated[
-        list[str] | None, typer.Option("--pin", metavar="NAME=FILE", help="Make an input a constant; npy, npz or pb.")
-    ] = None,
+    shape: Shapes = None,
+    pin: Pins = None,
     cores: Annotated[
         str | None, typer.Option("--cores", metavar="1,2,4", help="A program for each; default: as the board says.")
     ] = None,

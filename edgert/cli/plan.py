@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgert.cli._options import Json
+from edgert.cli._options import Json, Shapes
 
 if TYPE_CHECKING:
     from packer.planner import Plan
@@ -24,9 +24,7 @@ def plan(
         str | None, typer.Option("--machine", metavar="NAME", help="A machine's description: TOML file or known name.")
     ] = None,
     target: Annotated[str, typer.Option("--target", help="The target to plan for.")] = "cpu",
-    shape: Annotated[
-        list[str] | None, typer.Option("--shape", metavar="NAME=1x3x224x224", help="Fix an input's shape; repeatable.")
-    ] = None,
+    shape: Shapes = None,
     search: Annotated[str, typer.Option("--search", help="How to plan: exact, none, rows, greedy, policy.")] = "exact",
     explain: Annotated[bool, typer.Option("--explain", help="Show the decisions for the most cores, and why.")] = False,
     pieces: Annotated[bool, typer.Option("--pieces", help="With --explain: which part each core computes.")] = False,

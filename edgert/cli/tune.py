@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgert.cli._options import Json
+from edgert.cli._options import Json, Pins, Shapes
 
 if TYPE_CHECKING:
     from packer.tune import CampaignReport
@@ -30,12 +30,8 @@ def tune(
     records: Annotated[
         Path | None, typer.Option("--records", help="Record file. [default: $EDGERT_RECORDS, or in your data folder]")
     ] = None,
-    shape: Annotated[
-        list[str] | None, typer.Option("--shape", metavar="NAME=1x3x224x224", help="Fix an input's shape; repeatable.")
-    ] = None,
-    pin: Annotated[
-        list[str] | None, typer.Option("--pin", metavar="NAME=FILE", help="Make an input a constant; npy, npz or pb.")
-    ] = None,
+    shape: Shapes = None,
+    pin: Pins = None,
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="First measure the device itself: speeds, caches, waiting.")
     ] = False,
