@@ -98,13 +98,15 @@ class Form:
 class Work:
     """An operator over tensors of these types: a node, or the part of one that a core runs at a time.
 
-    `constant` tells which inputs are known when packing.
+    `constant` tells which inputs are known when packing, `density` the share of constant weights that are not zero, to
+    two digits.
     """
 
     op: Op
     inputs: tuple[TensorType | None, ...]
     outputs: tuple[TensorType, ...]
     constant: tuple[bool, ...]
+    density: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

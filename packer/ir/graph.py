@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from packer.ir.types import DType, TensorType
 __all__ = ["Extent", "Graph", "Node", "Value"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Value:
     """One tensor of the graph; `data` holds it when it is a constant (read-only, C-contiguous)."""
 
@@ -26,6 +27,9 @@ class Value:
         data = np.array(data, order="C", copy=True)
         data.setflags(write=False)
         return Value(name, TensorType(DType.of(data.dtype), data.shape), data)
+
+
+_DENSITIES: WeakKeyDictionary[Value, float] = WeakKeyDictionary()  # of constants, counted once
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,16 @@ class Graph:
     def constant(self, name: str | None) -> np.ndarray | None:
         """The data of a constant value, else None."""
         return None if name is None else self.values[name].data
+
+    def density(self, name: str | None) -> float:
+        """The share of a constant's elements that are not zero; 1.0 for any other value."""
+        value = None if name is None else self.values[name]
+        if value is None or value.data is None or value.data.size == 0:
+            return 1.0
+        found = _DENSITIES.get(value)
+        if found is None:
+            found = _DENSITIES[value] = int(np.count_nonzero(value.data)) / value.data.size
+        return found
 
     def consumers(self) -> dict[str, list[Node]]:
         """For each value, the nodes that read it, in execution order."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from packer.ir import Graph, Node, TensorType
-from packer.ir.ops import Part
+from packer.ir.ops import Conv, MatMul, Part
 from targets.base import Form, Layout, Target, Work
 
 __all__ = ["Costs", "signature", "work_of"]
@@ -17,15 +17,16 @@ Signature = str
 def work_of(graph: Graph, node: Node, part: Part | None = None) -> Work:
     """A node, or a part of it, as an operator over tensors of its own."""
     constant = tuple(name is not None and graph.constant(name) is not None for name in node.inputs)
+    density = float(f"{graph.density(node.inputs[1]):.2g}") if isinstance(node.op, Conv | MatMul) else 1.0
     if part is None:
         types = tuple(None if name is None else graph.type(name) for name in node.inputs)
-        return Work(node.op, types, tuple(graph.type(name) for name in node.outputs), constant)
+        return Work(node.op, types, tuple(graph.type(name) for name in node.outputs), constant, density)
     inputs = tuple(
         None if name is None or box is None else TensorType(graph.type(name).dtype, tuple(e - b for b, e in box))
         for name, box in zip(node.inputs, part.reads, strict=True)
     )
     output = TensorType(graph.type(node.outputs[0]).dtype, tuple(e - b for b, e in part.writes))
-    return Work(part.op, inputs, (output,), constant)
+    return Work(part.op, inputs, (output,), constant, density)
 
 
 def signature(work: Work, form: Form) -> Signature:
@@ -35,7 +36,8 @@ def signature(work: Work, form: Form) -> Signature:
         for type, layout, constant in zip(work.inputs, form.inputs, work.constant, strict=True)
     )
     outputs = ", ".join(f"{t}:{layout.name.lower()}" for t, layout in zip(work.outputs, form.outputs, strict=False))
-    return f"{work.op!r} {form.implementation or '-'} ({operands}) -> {outputs}"
+    density = f" density {work.density:g}" if work.density < 1 else ""
+    return f"{work.op!r} {form.implementation or '-'} ({operands}) -> {outputs}{density}"
 
 
 @dataclass(slots=True)

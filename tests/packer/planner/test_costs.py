@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from packer.ir import DType, TensorType
+from packer.ir import DType, Graph, Node, TensorType, Value
 from packer.ir.ops import MatMul
-from packer.planner.costs import Costs, signature
+from packer.planner.costs import Costs, signature, work_of
 from targets.base import Form, Layout, Work, resolve
 from targets.machine import Machine
 
@@ -14,6 +15,10 @@ PLANAR = Layout.PLANAR
 FORM = Form((PLANAR, PLANAR), (PLANAR,))
 SHAPES = [TensorType(DType.F32, shape) for shape in ((1, 2048), (2048, 1024), (1, 1024))]
 WORK = Work(MatMul(), (SHAPES[0], SHAPES[1]), (SHAPES[2],), (False, True))
+_ROW = TensorType(DType.F32, (1, 100))
+WORK_OF_ROW = Work(
+    MatMul(), (TensorType(DType.F32, (1, 10)), TensorType(DType.F32, (10, 100))), (_ROW,), (False, True)
+)
 FAR = (0, 1 << 30, 0)  # weights from memory
 
 
@@ -43,3 +48,17 @@ def test_the_model_answers_for_what_was_not_measured() -> None:
     other = Form((PLANAR, PLANAR), (PLANAR,), "another")
     measured, model = costs("zen4-server", {signature(WORK, other): 0.5}), costs("zen4-server", {})
     assert seconds(measured, 0, 1) == seconds(model, 0, 1)
+
+
+def test_work_tells_how_dense_its_weights_are() -> None:
+    def work(zeros: int) -> Work:
+        weights = np.arange(1000, dtype=np.float32).reshape(10, 100)
+        weights[:, :zeros] = 0
+        values = [Value("x", TensorType(DType.F32, (1, 10))), Value.constant("w", weights), Value("y", _ROW)]
+        graph = Graph("g", ("x",), ("y",), (Node(MatMul(), ("x", "w"), ("y",)),), {v.name: v for v in values})
+        return work_of(graph, graph.nodes[0])
+
+    assert work(90).density == 0.1
+    assert work(0).density == 1.0
+    assert signature(work(0), FORM) == signature(WORK_OF_ROW, FORM)
+    assert len({signature(work(zeros), FORM) for zeros in (0, 50, 90)}) == 3
