@@ -86,12 +86,19 @@ class Attribute:
 class Form:
     """One way a node can run: the layout of each input and output.
 
-    `implementation` names the algorithm where the target has several, such as "im2col-nhwc" for a convolution.
+    `implementation` names the algorithm where the target has several, such as "im2col-nhwc" for a convolution. `grain`
+    holds for each dimension of the first output what pieces must begin at multiples of, besides the target's own grain
+    (empty: nothing): a Winograd form of 4x4 tiles has (1, 1, 4, 4).
     """
 
     inputs: tuple[Layout, ...]
     outputs: tuple[Layout, ...]
     implementation: str = ""
+    grain: tuple[int, ...] = ()
+
+    def fits(self, box: Box) -> bool:
+        """Whether a piece of the first output may begin where `box` does."""
+        return all(begin % unit == 0 for (begin, _), unit in zip(box, self.grain, strict=False))
 
 
 @dataclass(frozen=True, slots=True)

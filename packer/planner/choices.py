@@ -105,18 +105,21 @@ class _Nodes:
         grain = tuple(map(math.lcm, node.op.grain(inputs), self.target.grain(self.graph, node)))
         source = self.streamable_source(v)
         found: list[Choice] = []
-        for split in splits(output, dependence, self.speeds, grain):
-            parts = _parts(node.op, inputs, output, split.pieces)
-            found += self.among(v, forms, split, parts)
-            if source is not None and split.name == self.tiled_split(output):
-                found += self.tiled(v, forms, split, inputs, output, source)
+        for form_grain in dict.fromkeys(form.grain for form in forms):
+            own = tuple(form for form in forms if form.grain == form_grain)
+            for split in splits(output, dependence, self.speeds, grain, form_grain):
+                parts = _parts(node.op, inputs, output, split.pieces)
+                found += self.among(v, own, split, parts)
+                if source is not None and split.name.partition("@")[0] == self.tiled_split(output):
+                    found += self.tiled(v, own, split, inputs, output, source)
         for tiles, (name, depth) in self.wanted.get(v, {}).items():
             split, parts = Split(name, tiles), _parts(node.op, inputs, output, tiles)
-            found += self.among(v, forms, split, parts, (), True)
-            if source is not None and depth < MOST_STREAMED:
+            able = tuple(form for form in forms if all(form.fits(tile.box) for tile in tiles))
+            found += self.among(v, able, split, parts, (), True)
+            if able and source is not None and depth < MOST_STREAMED:
                 takes = self.want(source, name, tiles, parts, depth + 1)
                 if takes:
-                    found += self.among(v, forms, split, parts, takes, True)
+                    found += self.among(v, able, split, parts, takes, True)
         if self.partial_sums and len(self.speeds) > 1:
             found += self.summed(v, forms, inputs, output)
         return _undominated(found)
@@ -242,12 +245,14 @@ class _Nodes:
         output: TensorType,
         source: int,
     ) -> list[Choice]:
-        """Choices that compute the pieces of `split` tile by tile, and take the first input in tiles."""
+        """Choices of forms of one grain that compute the pieces of `split` tile by tile, and take the first input in
+        tiles."""
         found: list[Choice] = []
         if output.rank <= TILE_AXIS:
             return found
-        for count in self.tile_counts(v, split, output):
-            tiles = tuple(tile for piece in split.pieces for tile in _tiles(piece, count))
+        unit = forms[0].grain[TILE_AXIS] if forms[0].grain else 1
+        for count in self.tile_counts(v, split, output, unit):
+            tiles = tuple(tile for piece in split.pieces for tile in _tiles(piece, count, unit))
             parts = _parts(self.graph.nodes[v].op, inputs, output, tiles)
             name = f"{split.name}/{count}"
             takes = self.want(source, name, tiles, parts, 1)
@@ -255,18 +260,18 @@ class _Nodes:
                 found += self.among(v, forms, Split(name, tiles), parts, takes)
         return found
 
-    def tile_counts(self, v: int, split: Split, output: TensorType) -> list[int]:
+    def tile_counts(self, v: int, split: Split, output: TensorType, unit: int) -> list[int]:
         """Tiles a piece such that what they read and write fits half of the core's cache, or a quarter; none if all
-        does already."""
+        does already. They begin at multiples of `unit` rows."""
         name = self.graph.nodes[v].inputs[0]
         assert name is not None
         between = self.graph.type(name).bytes // len(split.pieces)
         room = self.target.machine.private_cache(0) // 2
-        rows = min(end - begin for begin, end in (piece.box[TILE_AXIS] for piece in split.pieces))
-        if between <= room or rows < 2:
+        most = min(-(-(end - begin) // unit) for begin, end in (piece.box[TILE_AXIS] for piece in split.pieces))
+        if between <= room or most < 2:
             return []
         least = -(-(between + output.bytes // len(split.pieces)) // room)
-        return sorted({min(count, rows) for count in (least, 2 * least)})
+        return sorted({min(count, most) for count in (least, 2 * least)})
 
     def want(
         self, source: int, name: str, tiles: Sequence[Piece], parts: Sequence[Part | None], depth: int
@@ -344,13 +349,14 @@ def _parts(
     return tuple(op.part(piece.box, inputs) for piece in pieces)
 
 
-def _tiles(piece: Piece, count: int) -> list[Piece]:
-    """A piece as `count` bands of rows, in order."""
+def _tiles(piece: Piece, count: int, unit: int) -> list[Piece]:
+    """A piece, which begins at a multiple of `unit` rows, as `count` bands that do so, in order."""
     begin, end = piece.box[TILE_AXIS]
     found, at = [], begin
-    for share in balanced(end - begin, (1.0,) * count):
-        found.append(Piece(piece.core, (*piece.box[:TILE_AXIS], (at, at + share), *piece.box[TILE_AXIS + 1 :])))
-        at += share
+    for share in balanced(-(-(end - begin) // unit), (1.0,) * count):
+        until = min(at + share * unit, end)
+        found.append(Piece(piece.core, (*piece.box[:TILE_AXIS], (at, until), *piece.box[TILE_AXIS + 1 :])))
+        at = until
     return found
 
 
@@ -359,7 +365,8 @@ def _undominated(choices: Sequence[Choice]) -> tuple[Choice, ...]:
     found: dict[tuple[object, ...], list[Choice]] = {}
     for choice in choices:
         layouts: tuple[Layout, ...] = (*choice.form.inputs, *choice.form.outputs)
-        key = (layouts, choice.split.name, bool(choice.terms), choice.takes, choice.streams_out)
+        shared = choice.split.name == SHARED
+        key = (layouts, choice.split.pieces, shared, bool(choice.terms), choice.takes, choice.streams_out)
         found.setdefault(key, []).append(choice)
     best = [sorted(alike, key=lambda choice: choice.seconds)[:2] for alike in found.values()]
     return tuple(replace(first, dominates=second[0]) if second else first for first, *second in best)

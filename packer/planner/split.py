@@ -33,8 +33,8 @@ class Piece:
 class Split:
     """The pieces of an output, at most one a core; together they are all of it and none overlap.
 
-    `name` says how it was cut, as "H2" or "C2xH3"; "none": one core computes everything; "shared": all cores do, each a
-    share of the tasks of the operator's kernel.
+    `name` says how it was cut, as "H2" or "C2xH3", "H2@4" being between multiples of 4 for the sake of an algorithm;
+    "none": one core computes everything; "shared": all cores do, each a share of the tasks of the operator's kernel.
     """
 
     name: str
@@ -43,25 +43,32 @@ class Split:
 
 @functools.lru_cache(maxsize=4096)
 def splits(
-    type: TensorType, dependence: tuple[Dependence, ...], speeds: tuple[float, ...], grain: tuple[int, ...]
+    type: TensorType,
+    dependence: tuple[Dependence, ...],
+    speeds: tuple[float, ...],
+    grain: tuple[int, ...],
+    form_grain: tuple[int, ...] = (),
 ) -> tuple[Split, ...]:
     """All sensible ways to cut an output of `type` for cores of these speeds (fastest first), "none" first.
 
-    One or two dimensions are cut, those that are not FULL, at multiples of `grain`, in as many pieces as help or fewer.
-    An operator that cannot be cut may be shared.
+    One or two dimensions are cut, those that are not FULL, at multiples of `grain` (and of `form_grain`, if any), in as
+    many pieces as help or fewer. An operator that cannot be cut may be shared.
     """
+    coarser = tuple(map(math.lcm, grain, form_grain)) or grain
     everything = whole(type)
     found = {NONE: Split(NONE, (Piece(0, everything),))}
     if type.elements == 0:
         return tuple(found.values())
     units = [
         1 if kind is Dependence.FULL else math.ceil(extent / unit)
-        for extent, kind, unit in zip(type.shape, dependence, grain, strict=True)
+        for extent, kind, unit in zip(type.shape, dependence, coarser, strict=True)
     ]
     axes = [axis for axis, count in enumerate(units) if count > 1]
     for counts in _grids(axes, units, len(speeds)):
-        name = "x".join(f"{_axis_name(axis, type.rank)}{count}" for axis, count in counts)
-        boxes = _cut(everything, counts, grain, list(speeds[: math.prod(count for _, count in counts)]))
+        multiples = [f"@{coarser[axis]}" if coarser[axis] > grain[axis] else "" for axis, _ in counts]
+        cuts = zip(counts, multiples, strict=True)
+        name = "x".join(f"{_axis_name(axis, type.rank)}{count}{multiple}" for (axis, count), multiple in cuts)
+        boxes = _cut(everything, counts, coarser, list(speeds[: math.prod(count for _, count in counts)]))
         pieces = (Piece(core, box) for core, box in enumerate(boxes) if all(begin < end for begin, end in box))
         found[name] = Split(name, tuple(pieces))
     if len(found) == 1 and len(speeds) > 1:

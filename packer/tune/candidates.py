@@ -105,6 +105,8 @@ class Candidates:
                     continue
                 if choice.parts != (None,) and not target.splittable(graph, node, form):
                     continue
+                if not all(form.fits(piece.box) for piece in choice.split.pieces):
+                    continue
                 for piece, work in zip(choice.split.pieces, works, strict=True):
                     speeds = target.machine.speeds(cores)
                     self._piece_choice.append(len(self._node_of))

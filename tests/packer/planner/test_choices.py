@@ -1,0 +1,95 @@
+"""The choices of nodes: forms with a grain of their own are cut where they allow it, and nowhere else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from packer.ir import Graph, Node
+from packer.ir.ops import Conv
+from packer.planner.choices import choices_of
+from packer.planner.costs import Costs
+from packer.planner.problem import build
+from packer.planner.schedule import schedule
+from packer.planner.select import sample
+from targets.base import Form, Target, resolve
+from targets.cpu import CpuTarget
+from tests.packer.planner.prove import prove
+from tests.packer.planner.test_plan import chain
+
+GRAIN = (1, 1, 4, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Tiled(CpuTarget):
+    """A target whose packed 3x3 convolutions exist a second time, for pieces that begin at multiples of 4 pixels;
+    without `both` only so."""
+
+    both: bool = True
+
+    def forms(self, graph: Graph, node: Node) -> tuple[Form, ...]:
+        forms = CpuTarget.forms(self, graph, node)
+        if not isinstance(node.op, Conv) or graph.type(node.inputs[1] or "").shape[2:] != (3, 3):
+            return forms
+        tiled = tuple(replace(form, grain=GRAIN) for form in forms if form.implementation == "packed")
+        return (*forms, *tiled) if self.both else tiled
+
+
+def target(name: str = "cpu", both: bool = True) -> Tiled:
+    cpu = resolve(name)
+    assert isinstance(cpu, CpuTarget)
+    return Tiled(cpu.name, cpu.arch, cpu.description, cpu.machine, cpu.core_counts, both)
+
+
+def on(target: Target, cores: int) -> Costs:
+    return Costs(target.on(target.machine.sized(cores)))
+
+
+def test_rows_are_cut_between_tiles() -> None:
+    """28 rows for two cores, at multiples of 4: 16 and 12; forms without a grain get 14 and 14."""
+    for choice in choices_of(chain(28, 32, 3), on(target(), 2), 2)[0]:
+        rows = [piece.box[2] for piece in choice.split.pieces]
+        if choice.split.name == "H2@4":
+            assert choice.form.grain == GRAIN
+            assert rows == [(0, 16), (16, 28)]
+        elif choice.split.name == "H2":
+            assert choice.form.grain == ()
+            assert rows == [(0, 14), (14, 28)]
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_pieces_begin_where_their_form_allows(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    cores = 1 + seed % 5
+    names = set()
+    graph = chain(int(random.choice([13, 22, 27, 30])), 32, 3, *(int(k) for k in random.choice([1, 3, 5], 2)))
+    for choices in choices_of(graph, on(target(), cores), cores):
+        for choice in choices:
+            assert all(choice.form.fits(piece.box) for piece in choice.split.pieces)
+            names.add(choice.split.name)
+        kinds = [(c.form.inputs, c.form.outputs, c.split.pieces, c.takes, c.streams_out) for c in choices]
+        assert len(set(kinds)) == len(kinds), "no two choices that neighbours cannot tell apart"
+    assert cores == 1 or any("@4" in name for name in names)
+
+
+def test_depth_first_tiles_keep_the_grain() -> None:
+    tiled, graph = target("cpu-jetson-tx2", both=False), chain(500, 16, 3, 1, 3)
+    for cores in (1, 2):
+        last = [choice for choice in choices_of(graph, on(tiled, cores), cores)[-1] if choice.takes]
+        assert last
+        for choice in last:
+            assert choice.split.name.startswith(("none/", "H2@4/")[cores - 1])
+            assert all(piece.box[2][0] % 4 == 0 for piece in choice.split.pieces)
+            assert choice.split.pieces[-1].box[2][1] == 500
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_splits_of_different_pieces_are_not_confused(seed: int) -> None:
+    """Random plans read what was meant, wherever neighbours are cut at different rows under similar names."""
+    graph, cores = chain(14, 16, 3, 1, 3), 2 + seed % 3
+    problem = build(graph, on(target(), cores), cores)
+    chosen = sample(problem, np.random.default_rng(seed)).chosen
+    choices = [own[i] for own, i in zip(problem.choices, chosen, strict=True)]
+    prove(graph, schedule(graph, problem.costs.target, choices, cores))
