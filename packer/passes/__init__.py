@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from packer.ir import Graph
+from packer.passes.fold_constant_channels import fold_constant_channels
 from packer.passes.fold_constants import fold_constants
 from packer.passes.fold_scale import fold_scale
 from packer.passes.fuse_activation import fuse_activation
@@ -15,6 +16,7 @@ from packer.passes.make_scale_shift import make_scale_shift
 from packer.passes.merge_duplicates import merge_duplicates
 from packer.passes.recognise_swish import recognise_swish
 from packer.passes.remove_dead import remove_dead
+from packer.passes.remove_unread_channels import remove_unread_channels
 from packer.passes.simplify_movement import simplify_movement
 
 __all__ = ["PASSES", "optimize"]
@@ -31,6 +33,8 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     recognise_swish,
     fuse_activation,
     fuse_residual,
+    fold_constant_channels,
+    remove_unread_channels,
 )
 
 

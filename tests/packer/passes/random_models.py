@@ -44,6 +44,39 @@ class _Builder:
             "Conv", *inputs, shape=(1, outputs, height, width), kernel_shape=[k, k], pads=[pad] * 4, group=group
         )
 
+    def pruned(self, x: str) -> str:
+        """Filters without weights, something between, and columns without weights."""
+        _, channels, height, width = self.shapes[x]
+        outputs, last = (int(self.random.integers(2, 12)) for _ in range(2))
+        weights = self.random.standard_normal((outputs, channels, 3, 3)).astype(np.float32)
+        weights[self.random.random(outputs) < 0.5] = 0
+        inputs = [x, self.constant(weights)] + ([self.floats(outputs)] if self.random.random() < 0.7 else [])
+        y = self.op("Conv", *inputs, shape=(1, outputs, height, width), kernel_shape=[3, 3], pads=[1] * 4)
+        for block in (self.function, self.norm, self.pooled, self.branched, self.function):
+            if self.random.random() < 0.5:
+                y = block(y)
+        if self.random.random() < 0.2:
+            y = self.op("GlobalAveragePool", y, shape=(*self.shapes[y][:2], 1, 1))
+        k = int(self.random.choice([1, 3]))
+        weights = self.random.standard_normal((last, self.shapes[y][1], k, k)).astype(np.float32)
+        weights[:, self.random.random(weights.shape[1]) < 0.4] = 0
+        shape = (1, last, *self.shapes[y][2:])
+        return self.op("Conv", y, self.constant(weights), shape=shape, kernel_shape=[k, k], pads=[k // 2] * 4)
+
+    def pooled(self, x: str) -> str:
+        kind = str(self.random.choice(["MaxPool", "AveragePool"]))
+        counted = {"count_include_pad": int(self.random.integers(2))} if kind == "AveragePool" else {}
+        return self.op(kind, x, shape=self.shapes[x], kernel_shape=[3, 3], pads=[1] * 4, **counted)
+
+    def branched(self, x: str) -> str:
+        _, c, h, w = self.shapes[x]
+        weights = self.random.standard_normal((c, 1, 3, 3)).astype(np.float32)
+        weights[self.random.random(c) < 0.3] = 0
+        deep = self.op("Conv", x, self.constant(weights), shape=(1, c, h, w), pads=[1] * 4, group=c)
+        if self.random.random() < 0.5:
+            return self.op("Add", x, deep, shape=(1, c, h, w))
+        return self.op("Concat", deep, x, axis=1, shape=(1, 2 * c, h, w))
+
     def padded_conv(self, x: str) -> str:
         n, c, h, w = self.shapes[x]
         pads = self.constant(np.array([0, 0, 1, 0, 0, 0, 0, 2], np.int64))
@@ -130,6 +163,7 @@ def random_model(seed: int) -> ModelProto:
     blocks = [
         b.conv,
         b.padded_conv,
+        b.pruned,
         b.transposed,
         b.norm,
         b.affine,

@@ -194,3 +194,64 @@ def test_a_transposed_convolution_to_nothing() -> None:
         nodes, (1, 2, 3, 3), (1, 0, 4, 4), w=np.zeros((2, 0, 2, 2), np.float32), k=np.zeros((0, 1, 1), np.float32)
     )
     assert ops(optimize(import_onnx(model))) == {"ConvTranspose": 1}
+
+
+@pytest.mark.parametrize("pad", [0, 1])
+def test_dead_filters_disappear_with_their_constants(pad: int) -> None:
+    """Filters 1, 2 and 3 are a constant each; behind zero padding one channel stays and stands for them."""
+    first, second = normal(4, 2, 1, 1), normal(3, 4, 3, 3)
+    first[1:] = 0
+    nodes = [
+        helper.make_node("Conv", ["x", "w1", "b1"], ["a"]),
+        helper.make_node("Relu", ["a"], ["r"]),
+        helper.make_node("MaxPool", ["r"], ["p"], kernel_shape=[2, 2]),
+        helper.make_node("Conv", ["p", "w2", "b2"], ["y"], pads=[pad] * 4),
+    ]
+    bias = np.array([0.5, 2.0, 3.0, -1.0], np.float32)
+    size = 3 + 2 * pad
+    model = model_of(nodes, (1, 2, 6, 6), (1, 3, size, size), w1=first, b1=bias, w2=second, b2=normal(3))
+    graph = optimize(import_onnx(model))
+    check(graph, model)
+    kept = [graph.type(node.inputs[1] or "").shape[:2] for node in graph.nodes if type(node.op).__name__ == "Conv"]
+    assert kept == ([(2, 2), (3, 2)] if pad else [(1, 2), (3, 1)])
+
+
+def test_dead_neurons_and_unread_channels_disappear() -> None:
+    first, second, third = normal(4, 2, 1, 1), normal(4, 5), normal(5, 3)
+    second[2] = 0  # channel 2 is not read
+    second[:, 1] = third[3] = 0  # neuron 1 is constant, neuron 3 not read
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["a"]),
+        helper.make_node("GlobalAveragePool", ["a"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("Gemm", ["f", "w2", "b2"], ["g"]),
+        helper.make_node("Relu", ["g"], ["r"]),
+        helper.make_node("Gemm", ["r", "w3", "b3"], ["y"]),
+    ]
+    model = model_of(nodes, (1, 2, 6, 6), (1, 3), w1=first, w2=second, b2=normal(5), w3=third, b3=normal(3))
+    graph = optimize(import_onnx(model))
+    check(graph, model)
+    weights = [graph.type(node.inputs[1] or "").shape for node in graph.nodes if len(node.inputs) > 1]
+    assert weights == [(3, 2, 1, 1), (3, 3), (3, 3)]
+
+
+def test_channels_that_an_output_or_a_sum_needs_stay() -> None:
+    weights, other = normal(4, 2, 1, 1), normal(3, 4, 1, 1)
+    other[:, 2] = 0
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["a"]),
+        helper.make_node("Conv", ["a", "w2"], ["b"]),
+        helper.make_node("Conv", ["x", "w1"], ["c"], pads=[1] * 4),
+        helper.make_node("MaxPool", ["c"], ["d"], kernel_shape=[3, 3]),
+        helper.make_node("Mul", ["a", "d"], ["e"]),
+        helper.make_node("ReduceSum", ["e"], ["f"], keepdims=1),
+        helper.make_node("Add", ["b", "f"], ["y"]),
+    ]
+    model = model_of(nodes, (1, 2, 6, 6), (1, 3, 6, 6), w1=weights, w2=other)
+    graph = optimize(import_onnx(model))
+    check(graph, model)
+    assert all(
+        graph.type(node.inputs[1] or "").shape in ((4, 2, 1, 1), (3, 4, 1, 1))
+        for node in graph.nodes
+        if type(node.op).__name__ == "Conv"
+    )
