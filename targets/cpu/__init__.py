@@ -55,7 +55,7 @@ class CpuTarget:
         return splittable(graph, node, form)
 
     def lower(self, graph: Graph, node: Node, form: Form) -> Lowered:
-        return lower(graph, node, form)
+        return lower(graph, node, form, self.machine)
 
     def restrict(self, graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part) -> Lowered:
         return restrict(graph, node, form, lowered, part)

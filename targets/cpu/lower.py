@@ -5,21 +5,29 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from itertools import repeat
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from packer.ir import Box, DType, Graph, Node, TensorType, extents_of, whole
+from packer.ir import Box, DType, Graph, Node, TensorType, Value, extents_of, whole
 from packer.ir.ops import Conv, Expand, MatMul, Reshape, Slice, Tile, Transpose
-from targets.base import Attribute, Form, Layout, Lowered, Operand, attributes_of
+from targets.base import Attribute, Form, Layout, Lowered, Operand, Work, attributes_of
+from targets.cpu.cost.conv import geometry
 from targets.cpu.packing import block16, depth16, weight16
+from targets.cpu.sparse import Stream, conv_stream, matrix_stream, taps_of
+from targets.cpu.tiling import tiling
+from targets.machine import Machine
 
-__all__ = ["copy_attributes", "is_linear", "kernel_name", "lower", "lower_sum", "reorder"]
+__all__ = ["COPIES", "TILING", "copy_attributes", "is_linear", "kernel_name", "lower", "lower_sum", "reorder"]
 
 COPIES = Transpose | Slice | Expand | Tile | Reshape  # one strided copy each
+TILING = ("channels", "kernel", "rows")  # attributes of a sparse convolution besides its operator's
 
 
-def lower(graph: Graph, node: Node, form: Form) -> Lowered:
-    """The step for `node`; operators without a rule of their own map one to one."""
+def lower(graph: Graph, node: Node, form: Form, machine: Machine) -> Lowered:
+    """The step for `node` on `machine`; operators without a rule of their own map one to one."""
+    if form.implementation == "sparse":
+        return _conv_sparse(graph, node, machine) if isinstance(node.op, Conv) else _linear_sparse(graph, node)
     if isinstance(node.op, Conv):
         return _im2col(graph, node, form) if form.implementation.startswith("im2col") else _conv(graph, node, form)
     if isinstance(node.op, MatMul) and is_linear(graph, node):
@@ -84,6 +92,51 @@ def _im2col(graph: Graph, node: Node, form: Form) -> Lowered:
         data = np.ascontiguousarray(np.moveaxis(weights, 1, -1))
         operands[1] = Operand(data=data, type=TensorType(DType.F32, data.shape))
     return Lowered("conv_" + form.implementation.replace("-", "_"), tuple(operands), attributes_of(node.op))
+
+
+def _conv_sparse(graph: Graph, node: Node, machine: Machine) -> Lowered:
+    """Tiles suit the whole convolution on the fastest core, whatever parts it is cut into."""
+    op, core = node.op, machine.cores[0]
+    assert isinstance(op, Conv)
+    weights = graph.type(node.inputs[1] or "")
+    types = tuple(None if name is None else graph.type(name) for name in node.inputs)
+    whole_node = Work(op, types, (graph.type(node.outputs[0]),), ())
+    cut = tiling(geometry(whole_node), graph.density(node.inputs[1]), core.vector_bytes // 4, core.l1_bytes)
+    assert cut is not None
+    taps = taps_of(weights.shape[2:], op.strides, op.dilations, cut.rows)
+    stream = _streamed(graph, node, (taps, cut.channels), lambda data: conv_stream(data, taps, cut.channels))
+    inputs = [_operand(graph, node.inputs[0], Layout.PLANAR), *stream]
+    inputs += [_operand(graph, name, Layout.PLANAR) for name in node.inputs[2:]]
+    tiles = map(Attribute, TILING, ((cut.channels,), weights.shape[2:], (cut.rows,)))
+    attributes = sorted((*attributes_of(op), *tiles), key=lambda a: a.name)
+    return Lowered("conv_sparse", tuple(inputs), tuple(attributes))
+
+
+def _linear_sparse(graph: Graph, node: Node) -> Lowered:
+    inputs = [_operand(graph, node.inputs[0], Layout.PLANAR), *_streamed(graph, node, None, matrix_stream)]
+    if len(node.inputs) > 2 and node.inputs[2] is not None:
+        inputs.append(_constant(graph, node.inputs[2], graph.type(node.outputs[0]).shape[-1:], Layout.PLANAR))
+    return Lowered("linear_sparse", tuple(inputs), attributes_of(node.op))
+
+
+_STREAMS: WeakKeyDictionary[Value, dict[object, Stream]] = WeakKeyDictionary()  # of constants, made once
+
+
+def _streamed(
+    graph: Graph, node: Node, key: object, make: Callable[[np.ndarray], Stream]
+) -> tuple[Operand, Operand, Operand, Operand]:
+    """The weights of `node` as values, indices, counts and starts; `key` tells apart what else these depend on."""
+    value = graph.values[node.inputs[1] or ""]
+    assert value.data is not None
+    made = _STREAMS.setdefault(value, {})
+    if key not in made:
+        made[key] = make(value.data)
+    stream = made[key]
+    values, indices, counts, starts = (
+        Operand(data=data, type=TensorType(DType.of(data.dtype), data.shape))
+        for data in (stream.values, stream.indices, stream.counts, stream.starts)
+    )
+    return values, indices, counts, starts
 
 
 def is_linear(graph: Graph, node: Node) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from packer.ir import Box, Graph, Node
+from packer.ir import Box, Graph, Node, whole
 from packer.ir.ops import (
     Binary,
     Cast,
@@ -31,7 +31,8 @@ from packer.ir.ops import (
     Where,
 )
 from targets.base import Form, Lowered, attributes_of, block_grain
-from targets.cpu.lower import COPIES, copy_attributes, is_linear
+from targets.cpu.lower import COPIES, TILING, copy_attributes, is_linear
+from targets.cpu.sparse import BLOCK
 
 __all__ = ["grain", "restrict", "splittable"]
 
@@ -61,7 +62,9 @@ def restrict(graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part)
     if isinstance(node.op, COPIES):
         return replace(lowered, attributes=copy_attributes(graph, node, part.writes))
     boxes: list[Box | None] = list(part.reads)
-    if isinstance(node.op, Conv):
+    if form.implementation == "sparse":
+        boxes = _sparse(lowered, part)
+    elif isinstance(node.op, Conv):
         boxes = _conv(graph, node, form, part)
     elif isinstance(node.op, MatMul) and is_linear(graph, node):
         boxes = _linear(part)
@@ -69,7 +72,18 @@ def restrict(graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part)
         None if operand is None or box is None else replace(operand, box=box)
         for operand, box in zip(lowered.inputs, boxes, strict=False)
     )
-    return Lowered(lowered.kernel, inputs, attributes_of(part.op))
+    tiling = (attribute for attribute in lowered.attributes if attribute.name in TILING)
+    return Lowered(lowered.kernel, inputs, tuple(sorted((*attributes_of(part.op), *tiling), key=lambda a: a.name)))
+
+
+def _sparse(lowered: Lowered, part: Part) -> list[Box | None]:
+    """Values and indices are whole for every part; counts and starts are those of its outputs."""
+    filters = part.writes[1] if isinstance(part.op, Conv) else part.writes[-1]
+    values, indices, counts, starts = (whole(o.type) for o in lowered.inputs[1:5] if o is not None and o.type)
+    blocks = (filters[0] // BLOCK, -(-filters[1] // BLOCK))
+    bias = None if len(part.reads) < 3 or part.reads[2] is None else (filters,)
+    stream = [values, indices, (counts[0], filters, *counts[2:]), (starts[0], blocks)]
+    return [part.reads[0], *stream, bias, *part.reads[3:]]
 
 
 def _conv(graph: Graph, node: Node, form: Form, part: Part) -> list[Box | None]:

@@ -36,6 +36,7 @@ from targets.cpu.cost.at import At, at
 from targets.cpu.cost.conv import conv_seconds
 from targets.cpu.cost.depthwise import depthwise_seconds
 from targets.cpu.cost.direct import direct_seconds
+from targets.cpu.cost.sparse import conv_sparse_seconds, linear_sparse_seconds
 from targets.machine import Machine
 
 __all__ = ["reorder_seconds", "seconds"]
@@ -47,6 +48,7 @@ _CONVOLUTIONS: dict[str, _Model] = {
     "direct": direct_seconds,
     "im2col-caffe": matrix.im2col_seconds,
     "im2col-nhwc": matrix.im2col_seconds,
+    "sparse": conv_sparse_seconds,
 }
 _MODELS: dict[type, _Model] = {
     Binary: pointwise.pointwise_seconds,
@@ -83,6 +85,8 @@ def seconds(
         return place.step
     if isinstance(work.op, Conv):
         model = _CONVOLUTIONS[form.implementation]
+    elif form.implementation == "sparse":
+        model = linear_sparse_seconds
     else:
         model = _MODELS.get(type(work.op), pointwise.scalar_seconds)
     return place.step + model(work, form, distances, place)

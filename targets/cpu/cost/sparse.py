@@ -1,0 +1,50 @@
+"""Convolution and matrix products with sparse weights (runtime_c/src/kernels/conv_sparse.c, linear_sparse.c)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+
+from packer.ir.ops import Conv, MatMul
+from targets.base import Form, Work
+from targets.cpu.cost.at import At
+from targets.cpu.cost.conv import geometry
+from targets.cpu.cost.pointwise import activation_cycles
+from targets.cpu.tiling import tiling
+
+__all__ = ["conv_sparse_seconds", "linear_sparse_seconds"]
+
+_BYTES = 5.1  # of a non-zero, counts included
+_WRITTEN = 0.5  # what part of moving outputs does not hide behind computing
+_SCALAR = 1.1  # cycles of a non-zero of a scalar product
+_TILE = 12.0  # cycles of a row to go on to the next tile
+
+
+def conv_sparse_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
+    op, g, x, y, w = work.op, geometry(work), work.inputs[0], work.outputs[0], work.inputs[1]
+    assert isinstance(op, Conv)
+    assert x is not None
+    assert w is not None
+    cut = tiling(g, work.density, at.lanes, int(at.levels[0][0]))
+    if cut is None:
+        return inf
+    busy = cut.cycles * at.cycle / at.fma / at.efficiency.dense
+    fetch = at.moved(work.density * w.elements * _BYTES, distances[1])
+    moved = _WRITTEN * (at.moved(x.bytes, distances[0]) + at.moved(y.bytes, distances[-1]))
+    if len(work.inputs) > 3 and work.inputs[3] is not None:
+        moved += _WRITTEN * at.moved(y.bytes, distances[3])
+    late = activation_cycles(op.activation, y.elements / at.lanes, at) * at.cycle / at.efficiency.elementwise
+    return max(busy, fetch) + moved + late
+
+
+def linear_sparse_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
+    op, a, b, y = work.op, work.inputs[0], work.inputs[1], work.outputs[0]
+    assert isinstance(op, MatMul)
+    assert a is not None
+    assert b is not None
+    depth, columns = b.shape
+    rows, entries = y.elements // max(columns, 1), work.density * b.elements
+    busy = rows * (entries * _SCALAR + -(-depth // 4096) * columns * _TILE) * at.cycle / at.efficiency.scalar
+    late = activation_cycles(op.activation, y.elements / at.lanes, at) * at.cycle / at.efficiency.elementwise
+    late += 0.4 * at.moved(a.bytes, distances[0]) + 0.8 * at.moved(y.bytes, distances[-1])
+    return max(busy, at.moved(entries * _BYTES, distances[1])) + late

@@ -1,0 +1,145 @@
+"""Streams of non-zeros: walking them as docs/format.md tells gives the operator's reference."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from packer.ir.ops import Conv
+from targets.cpu.cost.conv import Geometry
+from targets.cpu.sparse import Stream, conv_stream, matrix_stream, taps_of
+from targets.cpu.tiling import tiling
+
+
+def pruned(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> np.ndarray:
+    weights = rng.standard_normal(shape).astype(np.float32)
+    weights[rng.random(shape) >= density] = 0
+    return weights
+
+
+def check_starts(stream: Stream) -> None:
+    """The entries of every block of 16 rows begin where its start says, tile by tile, and there are no others."""
+    tiles, rows = stream.counts.shape[:2]
+    at = 0
+    for tile in range(tiles):
+        for row in range(rows):
+            if row % 16 == 0:
+                assert stream.starts[tile, row // 16] == at
+            at += int(stream.counts[tile, row].sum(dtype=np.int64))
+    assert stream.starts.shape == (tiles, -(-rows // 16))
+    assert at == len(stream.values) == len(stream.indices)
+
+
+def walk(op: Conv, x: np.ndarray, kernel: tuple[int, ...], stream: Stream, channels: int, rows: int) -> np.ndarray:
+    """One image [C,D,H,W] convolved strip by strip, from lines cut out of a padded copy."""
+    (stride, pace), (dilation, gap) = op.strides[1:], op.dilations[1:]
+    spans = (
+        n + a + b - (k - 1) * d
+        for n, a, b, k, d in zip(x.shape[1:], op.pads[:3], op.pads[3:], kernel, op.dilations, strict=True)
+    )
+    depth, height, width = ((span - 1) // s + 1 for span, s in zip(spans, op.strides, strict=True))
+    filters, each = stream.counts.shape[1], x.shape[0] // op.group
+    down, right = [y * dilation for y in range(kernel[1])], [c * gap for c in range(kernel[2])]
+    reach = max(c // pace for c in right)
+    room = [(p, q + (rows + reach + 4) * s) for p, q, s in zip(op.pads[:3], op.pads[3:], op.strides, strict=True)]
+    padded = np.pad(x, [(0, 0), *room]).astype(np.float64)
+    shifts = sorted({c // pace for c in right}, reverse=True)
+    y = np.zeros((filters, depth, height, width))
+    for z, first in itertools.product(range(depth), range(0, height, rows)):
+        lines = []
+        for tap in range(kernel[0]):
+            plane = padded[:, z * op.strides[0] + tap * op.dilations[0]]
+            for phase in sorted({d % stride for d in down}):
+                count = rows + max(d // stride for d in down if d % stride == phase)
+                for column in sorted({c % pace for c in right}):
+                    for line in range(count):
+                        row = plane[:, (first + line) * stride + phase]
+                        lines.append(row[:, column::pace][:, : width + reach])
+        strip = np.stack(lines, 1)  # [C, lines, columns]
+        at = 0
+        for tile, k in itertools.product(range(stream.counts.shape[0]), range(filters)):
+            begin = k // (filters // op.group) * each + tile * channels
+            own = strip[begin : k // (filters // op.group) * each + each][:channels].reshape(-1, strip.shape[2])
+            for group, count in enumerate(stream.counts[tile, k].tolist()):
+                indices = stream.indices[at : at + count]
+                assert (np.diff(indices.astype(int)) > 0).all()
+                for value, index in zip(stream.values[at : at + count], indices, strict=True):
+                    assert value != 0
+                    for i in range(min(rows, height - first)):
+                        y[k, z, first + i] += value * own[index + i, shifts[group] : shifts[group] + width]
+                at += count
+    return y
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_walking_a_stream_convolves(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    kernel, strides, dilations = (tuple(int(n) for n in rng.integers(1, most, 3)) for most in (4, 4, 3))
+    pads = tuple(int(n) for n in rng.integers(0, 3, 6))
+    group, rows = int(rng.integers(1, 3)), int(rng.integers(1, 4))
+    op = Conv(strides, pads, dilations, group)
+    inside = tuple((k - 1) * d + 1 + int(n) for k, d, n in zip(kernel, dilations, rng.integers(0, 7, 3), strict=True))
+    x = rng.standard_normal((1, 5 * group, *inside))
+    w = pruned(rng, (group * int(rng.choice([3, 20])), 5, *kernel), 0.3)
+    taps = taps_of(kernel, strides, dilations, rows)
+    channels = min(int(rng.integers(1, 6)), 256 // taps.lines)
+    stream = conv_stream(w, taps, channels)
+    check_starts(stream)
+    want = op.reference(x, w.astype(np.float64))[0][0]
+    np.testing.assert_allclose(walk(op, x[0], kernel, stream, channels, rows), want, atol=1e-9)
+
+
+def test_fewer_dimensions_are_the_last_ones() -> None:
+    assert taps_of((3,), (2,), (1,), 1) == taps_of((1, 1, 3), (1, 1, 2), (1, 1, 1), 1)
+    assert taps_of((3, 3), (2, 1), (1, 2), 4) == taps_of((1, 3, 3), (5, 2, 1), (7, 1, 2), 4)
+    assert taps_of((3, 3), (1, 1), (1, 1), 2).shifts == (2, 1, 0)
+    assert taps_of((3, 3), (2, 2), (1, 1), 2).shifts == (1, 0)
+    assert taps_of((1, 1), (1, 1), (1, 1), 1).lines == 1
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (300, 7), (5000, 40), (9000, 17), (0, 3), (3, 0)])
+@pytest.mark.parametrize("density", [0.0, 0.001, 0.1, 1.0])
+def test_a_stream_gives_its_matrix_back(shape: tuple[int, int], density: float) -> None:
+    matrix = pruned(np.random.default_rng(1), shape, density)
+    stream = matrix_stream(matrix)
+    check_starts(stream)
+    found, at = np.zeros_like(matrix), 0
+    for tile, column in itertools.product(range(stream.counts.shape[0]), range(shape[1])):
+        row = tile * 4096
+        for _ in range(stream.counts[tile, column]):
+            row += int(stream.indices[at])
+            found[row, column] += stream.values[at]
+            at += 1
+    np.testing.assert_array_equal(found, matrix)
+    assert len(stream.values) <= np.count_nonzero(matrix) + matrix.size / 255
+
+
+GEOMETRIES = [
+    Geometry(1, 1, c, k, (1, n, n), (1, -(-n // s), -(-n // s)), (1, f, f), (1, s, s), (1, 1, 1), (0, f // 2, f // 2))
+    for c, k, n, f, s in [
+        (64, 64, 56, 1, 1), (2048, 512, 7, 1, 1), (64, 64, 56, 3, 1), (128, 128, 28, 3, 1), (512, 512, 7, 3, 1),
+        (256, 256, 28, 3, 2), (256, 512, 56, 1, 2), (3, 64, 224, 7, 2), (1, 8, 4000, 3, 1), (512, 512, 1, 1, 1),
+    ]
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("g", GEOMETRIES)
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_tiles_fit(g: Geometry, lanes: int) -> None:
+    found = tiling(g, 0.1, lanes, 32768)
+    assert found is not None
+    taps = taps_of(g.kernel, g.stride, g.dilation, found.rows)
+    assert 1 <= found.rows <= g.out[1]
+    assert 1 <= found.channels <= g.channels
+    assert found.channels * taps.lines <= 256
+    assert all(found.channels * taps.group.count(i) < 256 for i in range(len(taps.shifts)))
+    denser = tiling(g, 0.2, lanes, 32768)
+    assert denser is not None
+    assert denser.cycles > found.cycles
+
+
+def test_a_window_that_bytes_cannot_tell() -> None:
+    g = Geometry(1, 1, 1, 1, (1, 400, 1), (1, 100, 1), (1, 301, 1), (1, 1, 1), (1, 1, 1), (0, 0, 0))
+    assert tiling(g, 0.1, 16, 32768) is None
