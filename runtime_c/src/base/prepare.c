@@ -107,7 +107,8 @@ edgert_status ert_ints(const ert_prepare *p, const char *name, uint32_t count, i
                        const int64_t **out) {
   const ert_attribute *a;
   ERT_TRY(find(p, name, &a));
-  ERT_TRY(expect_count(p, ert_format("attribute '%s', number of integers", name).s, a->n_ints, count, count));
+  if (a->n_ints != count)
+    return expect_count(p, ert_format("attribute '%s', number of integers", name).s, a->n_ints, count, count);
   for (uint32_t i = 0; i < count; i++)
     if (a->ints[i] < lo || a->ints[i] > hi)
       return reject(p, ert_format("attribute '%s'", name).s, ert_format("%" PRId64 " to %" PRId64, lo, hi).s,
@@ -132,7 +133,8 @@ edgert_status ert_int_or(const ert_prepare *p, const char *name, int64_t lo, int
 edgert_status ert_floats(const ert_prepare *p, const char *name, uint32_t count, const float **out) {
   const ert_attribute *a;
   ERT_TRY(find(p, name, &a));
-  ERT_TRY(expect_count(p, ert_format("attribute '%s', number of floats", name).s, a->n_floats, count, count));
+  if (a->n_floats != count)
+    return expect_count(p, ert_format("attribute '%s', number of floats", name).s, a->n_floats, count, count);
   *out = a->floats;
   return EDGERT_OK;
 }
@@ -149,13 +151,13 @@ edgert_status ert_float_or(const ert_prepare *p, const char *name, float fallbac
 edgert_status ert_choice(const ert_prepare *p, const char *name, const char *const *choices, int *out) {
   const ert_attribute *a;
   ERT_TRY(find(p, name, &a));
-  ert_text expected = {""};
   for (int i = 0; choices[i]; i++) {
     if (strcmp(a->text, choices[i]) == 0) {
       *out = i;
       return EDGERT_OK;
     }
-    expected = ert_format("%.200s%s%s", expected.s, i ? ", " : "", choices[i]);
   }
+  ert_text expected = {""};
+  for (int i = 0; choices[i]; i++) expected = ert_format("%.200s%s%s", expected.s, i ? ", " : "", choices[i]);
   return reject(p, ert_format("attribute '%s'", name).s, expected.s, ert_format("'%.80s'", a->text).s);
 }

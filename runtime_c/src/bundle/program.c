@@ -135,16 +135,15 @@ static edgert_status verify_tensors(const ert_program *p) {
 static edgert_status verify_bindings(const ert_program *p, const char *what, ert_vector bindings, ert_place place) {
   const uint32_t *ids = bindings.data;
   for (uint32_t i = 0; i < bindings.count; i++) {
-    ert_text where = ert_format("program '%.40s', %s %" PRIu32, p->target, what, i);
     if (ids[i] >= p->tensors.count)
-      return ert_fail(EDGERT_ERROR_MALFORMED, where.s, ert_format("a tensor %s", below(p->tensors.count).s).s,
-                      number(ids[i]).s);
+      return ert_fail(EDGERT_ERROR_MALFORMED, ert_format("program '%.40s', %s %" PRIu32, p->target, what, i).s,
+                      ert_format("a tensor %s", below(p->tensors.count).s).s, number(ids[i]).s);
     ert_table table = ert_item(p->tensors, ids[i]);
     uint32_t got_place = ert_u8(table, ERT_FIELD_TENSOR_PLACE, 0), index = ert_u32(table, ERT_FIELD_TENSOR_INDEX, 0);
     bool view = ert_u32(table, ERT_FIELD_TENSOR_ROOT, ERT_NO_ROOT) != ERT_NO_ROOT;
     if (got_place != (uint32_t)place || index != i || view)
       return ert_fail(
-          EDGERT_ERROR_MALFORMED, where.s,
+          EDGERT_ERROR_MALFORMED, ert_format("program '%.40s', %s %" PRIu32, p->target, what, i).s,
           ert_format("a tensor with place %d and index %" PRIu32 ", no view", place, i).s,
           ert_format("place %" PRIu32 " and index %" PRIu32 "%s", got_place, index, view ? ", a view" : "").s);
   }
@@ -176,14 +175,13 @@ static edgert_status verify_step(const ert_program *p, uint32_t step, uint8_t *w
                            ert_format("a tensor %s, or -1", below(p->tensors.count).s).s,
                            ert_format("%" PRId32, in[i]).s);
   for (uint32_t i = 0; i < outputs.count; i++) {
-    ert_text what = ert_format("output %" PRIu32, i);
     if (out[i] < 0 || out[i] >= (int64_t)p->tensors.count)
-      return ert_fail_step(p, step, what.s, ert_format("a tensor %s", below(p->tensors.count).s).s,
-                           ert_format("%" PRId32, out[i]).s);
+      return ert_fail_step(p, step, ert_format("output %" PRIu32, i).s,
+                           ert_format("a tensor %s", below(p->tensors.count).s).s, ert_format("%" PRId32, out[i]).s);
     ert_table target = ert_item(p->tensors, (uint32_t)out[i]);
     uint8_t place = ert_u8(target, ERT_FIELD_TENSOR_PLACE, 0);
     if (place != ERT_PLACE_ARENA && place != ERT_PLACE_OUTPUT)
-      return ert_fail_step(p, step, what.s, "a tensor in the arena or among the outputs",
+      return ert_fail_step(p, step, ert_format("output %" PRIu32, i).s, "a tensor in the arena or among the outputs",
                            ert_format("place %u", place).s);
     if (place == ERT_PLACE_OUTPUT) written[ert_u32(target, ERT_FIELD_TENSOR_INDEX, 0)] = 1;
   }

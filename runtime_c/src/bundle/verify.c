@@ -46,15 +46,17 @@ static uint32_t load32(const verifier *v, uint64_t at) {
   return x;
 }
 
-/* Proves that `bytes` bytes at `at` lie in the buffer, and that `at` is aligned. */
-static edgert_status reach(const verifier *v, place p, uint64_t at, uint64_t bytes, uint64_t alignment) {
+static edgert_status out_of_reach(const verifier *v, place p, uint64_t at, uint64_t bytes, uint64_t alignment) {
   if (!ert_within(at, bytes, v->length))
     return malformed(v, p, at, ert_format("%" PRIu64 " bytes before the end of the metadata", bytes).s,
                      ert_format("%" PRIu64, at < v->length ? v->length - at : 0).s);
-  if (at % alignment != 0)
-    return malformed(v, p, at, ert_format("a multiple of %" PRIu64, alignment).s,
-                     ert_format("%" PRIu64, v->base + at).s);
-  return EDGERT_OK;
+  return malformed(v, p, at, ert_format("a multiple of %" PRIu64, alignment).s, ert_format("%" PRIu64, v->base + at).s);
+}
+
+/* Proves that `bytes` bytes at `at` lie in the buffer, and that `at` is a multiple of `alignment`, a power of two. */
+static inline edgert_status reach(const verifier *v, place p, uint64_t at, uint64_t bytes, uint64_t alignment) {
+  bool reached = ert_within(at, bytes, v->length) && (at & (alignment - 1)) == 0;
+  return reached ? EDGERT_OK : out_of_reach(v, p, at, bytes, alignment);
 }
 
 /* *target = where the offset stored at `at` leads; proves that four bytes can be read there. */

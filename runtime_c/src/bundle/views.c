@@ -26,19 +26,23 @@ static grain grain_of(const ert_entry *t, uint32_t dimension) {
   }
 }
 
+static edgert_status fail_box(const ert_program *p, uint32_t id, uint32_t dimension, int64_t n, int64_t first,
+                              ert_text expected) {
+  return ert_fail_tensor(p, id, ert_format("view along dimension %" PRIu32, dimension).s, expected.s,
+                         ert_format("%" PRId64 " from %" PRId64, n, first).s);
+}
+
 static edgert_status verify_box(const ert_program *p, uint32_t id, const ert_entry *view, const ert_entry *root,
                                 const int64_t *begin) {
   for (uint32_t i = 0; i < view->rank; i++) {
     int64_t first = begin[i], n = view->shape[i], limit = root->shape[i]; /* n and limit: from 0, at most 2^48 */
-    ert_text what = ert_format("view along dimension %" PRIu32, i);
-    ert_text got = ert_format("%" PRId64 " from %" PRId64, n, first);
-    if (first < 0 || first > limit || n > limit - first)
-      return ert_fail_tensor(p, id, what.s, ert_format("within the %" PRId64 " of its root", limit).s, got.s);
     grain g = grain_of(view, i);
+    if (first < 0 || first > limit || n > limit - first)
+      return fail_box(p, id, i, n, first, ert_format("within the %" PRId64 " of its root", limit));
     if (g == GRAIN_BLOCKS && (first % LANES != 0 || ((first + n) % LANES != 0 && first + n != limit)))
-      return ert_fail_tensor(p, id, what.s, ert_format("whole blocks of %d of %" PRId64, LANES, limit).s, got.s);
+      return fail_box(p, id, i, n, first, ert_format("whole blocks of %d of %" PRId64, LANES, limit));
     if (g == GRAIN_WHOLE && n != limit)
-      return ert_fail_tensor(p, id, what.s, ert_format("all %" PRId64 " of its root", limit).s, got.s);
+      return fail_box(p, id, i, n, first, ert_format("all %" PRId64 " of its root", limit));
   }
   return EDGERT_OK;
 }

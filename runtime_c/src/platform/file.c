@@ -25,6 +25,8 @@ static edgert_status map_descriptor(int descriptor, const char *path, ert_mappin
   errno = ENOMEM;
   if (!ert_fault(ERT_OPERATION_MAP)) data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
   if (data == MAP_FAILED) return fail(path, "cannot be mapped", errno);
+  /* Where the system has large pages for files, reading them from disk takes less time, and mapping them hardly any. */
+  (void)madvise(data, bytes, MADV_HUGEPAGE);
   *out = (ert_mapping){data, bytes};
   return EDGERT_OK;
 }

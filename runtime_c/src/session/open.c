@@ -46,10 +46,7 @@ static edgert_status prepare_steps(edgert_session *session, ert_table program) {
   if (!ert_align_up(scratch, ERT_ALIGNMENT, &session->scratch_bytes) ||
       !ert_multiply(session->scratch_bytes, workers, &total))
     total = SIZE_MAX; /* which the allocation refuses */
-  void *memory;
-  ERT_TRY(ert_allocate(total, "scratch memory", &memory));
-  session->scratch = memory;
-  return EDGERT_OK;
+  return ert_pages_open(total, "scratch memory", &session->scratch);
 }
 
 /* As many workers as the program has cores, or the caller allows threads. */
@@ -68,10 +65,8 @@ static edgert_status build(edgert_session *session, const edgert_bundle *bundle,
   session->target = ert_string(program, ERT_FIELD_PROGRAM_TARGET);
   session->cores = ert_u32(program, ERT_FIELD_PROGRAM_CORES, 1);
   session->arena_bytes = ert_u64(program, ERT_FIELD_PROGRAM_ARENA_BYTES, 0);
-  void *arena;
-  ERT_TRY(ert_allocate(session->arena_bytes, "arena", &arena));
-  session->arena = arena;
-  ERT_TRY(ert_plan_open(bundle, program, session->arena, &session->plan));
+  ERT_TRY(ert_pages_open(session->arena_bytes, "arena", &session->arena));
+  ERT_TRY(ert_plan_open(bundle, program, session->arena.data, &session->plan));
   ERT_TRY(start_workers(session, program, options->threads));
   ERT_TRY(prepare_steps(session, program));
   return ert_schedule_open(session->plan, ert_pool_workers(session->pool), &session->schedule);
@@ -101,7 +96,7 @@ void edgert_session_close(edgert_session *session) {
   ert_free(session->profile);
   ert_schedule_close(session->schedule);
   ert_plan_close(session->plan);
-  ert_free(session->scratch);
-  ert_free(session->arena);
+  ert_pages_close(session->scratch);
+  ert_pages_close(session->arena);
   ert_free(session);
 }

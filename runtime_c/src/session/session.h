@@ -4,6 +4,7 @@
 
 #include "kernels/simd/simd.h"
 #include "platform/cpu.h"
+#include "platform/pages.h"
 #include "session/plan.h"
 #include "session/pool.h"
 #include "session/profile.h"
@@ -15,11 +16,11 @@ struct edgert_session {
   const edgert_bundle *bundle; /* borrowed, like the next */
   const char *target;
   const ert_simd *simd;
-  uint32_t cores; /* that the program is made for */
-  ert_plan *plan; /* owned, like all that follows */
-  uint8_t *arena; /* zeroed once */
+  uint32_t cores;  /* that the program is made for */
+  ert_plan *plan;  /* owned, like all that follows */
+  ert_pages arena; /* zeroed once */
   size_t arena_bytes;
-  uint8_t *scratch;     /* one piece for every worker */
+  ert_pages scratch;    /* one piece for every worker */
   size_t scratch_bytes; /* of one piece, a multiple of 64 */
   ert_pool *pool;
   ert_schedule *schedule;

@@ -1,0 +1,41 @@
+/* Working memory: zeroed, aligned for huge pages where it is large enough for one, and refused without a crash. */
+#include "platform/pages.h"
+
+#include "base/fault.h"
+#include "test.h"
+
+enum { HUGE = 2 << 20 };
+
+static void every_size(void) {
+  static const size_t sizes[] = {0,        1,        4095,         4097,     HUGE / 2 - 1,     HUGE / 2,
+                                 HUGE - 1, HUGE + 1, HUGE * 3 / 2, 3 * HUGE, 3 * HUGE + 64000, 4 * HUGE - 1};
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    ert_pages pages;
+    CHECK(ert_pages_open(sizes[i], "test", &pages) == EDGERT_OK);
+    CHECK(pages.data != NULL && (uintptr_t)pages.data % (sizes[i] < HUGE ? 4096 : HUGE) == 0);
+    for (size_t at = 0; at < sizes[i]; at++) {
+      CHECK(pages.data[at] == 0);
+      pages.data[at] = 1;
+    }
+    ert_pages_close(pages);
+  }
+}
+
+static bool refuse(ert_operation operation) { return operation == ERT_OPERATION_ALLOCATE; }
+
+static void refused(void) {
+  ert_pages pages;
+  static const size_t sizes[] = {SIZE_MAX, SIZE_MAX - HUGE, SIZE_MAX / 2};
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+    CHECK(ert_pages_open(sizes[i], "test", &pages) == EDGERT_ERROR_OUT_OF_MEMORY && pages.data == NULL);
+  ert_fault_hook = refuse;
+  CHECK(ert_pages_open(1, "test", &pages) == EDGERT_ERROR_OUT_OF_MEMORY && pages.data == NULL);
+  ert_fault_hook = NULL;
+  ert_pages_close(pages);
+}
+
+int main(void) {
+  RUN(every_size);
+  RUN(refused);
+  return 0;
+}
