@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from packer.ir import Box, Graph, Node, TensorType, extents_of
-from packer.ir.ops import Binary, Concat, Dependence, Op, Part, Reshape
+from packer.ir.ops import Binary, Concat, Dependence, Op, Part, Reshape, Slice
 from packer.planner.costs import Costs, work_of
+from packer.planner.places import Places
 from packer.planner.split import NONE, SHARED, Piece, Split, balanced, splits
 from targets.base import Form, Layout, TargetError, Work, block_grain, stored_bytes
 
@@ -92,6 +93,7 @@ class _Nodes:
         forms = [self.target.forms(self.graph, node) for node in self.graph.nodes]
         if self.implementation is not None:
             forms = _only(forms, self.implementation)
+        self.places = Places(self.graph, self.target, forms)
         found = [self.of(v, forms[v]) for v in reversed(range(len(forms)))]
         return found[::-1]
 
@@ -189,7 +191,8 @@ class _Nodes:
     ) -> float:
         """Time of a part of node v. What was touched last in a tile is near; else all that was touched since counts."""
         node = self.graph.nodes[v]
-        if isinstance(node.op, Reshape):
+        share = 0.0 if isinstance(node.op, Reshape) else self.places.share(node, form.outputs[0])
+        if share == 0.0:
             return 0.0
         own = [0 if t is None else stored_bytes(t, lay) for t, lay in zip(work.inputs, form.inputs, strict=True)]
         made = sum(stored_bytes(t, lay) for t, lay in zip(work.outputs, form.outputs, strict=False))
@@ -208,19 +211,19 @@ class _Nodes:
                 since = self.traffic[v] - self.traffic[self.made_by.get(name, 0)]
                 distances.append(own[i] + since // active)
         distances += [around if streams_out else 2 * around] * len(work.outputs)
-        return self.costs.seconds(work, number, form, tuple(distances), core, active)
+        return share * self.costs.seconds(work, number, form, tuple(distances), core, active)
 
     # ---- depth-first tiles ----
 
     def streamable_source(self, v: int) -> int | None:
         """The node whose output node v alone reads, as its first input, if it can be cut into tiles of rows."""
         node = self.graph.nodes[v]
-        name = node.inputs[0] if node.inputs else None
+        name = node.inputs[0] if node.inputs and not isinstance(node.op, Concat | Slice) else None
         if name is None or name not in self.made_by or name in self.graph.outputs or node.inputs.count(name) > 1:
             return None
         u = self.made_by[name]
         source = self.graph.nodes[u]
-        if len(self.consumers[name]) > 1 or isinstance(source.op, Concat | Reshape):
+        if len(self.consumers[name]) > 1 or isinstance(source.op, Concat | Reshape | Slice):
             return None
         if any(self.consumers[other] or other in self.graph.outputs for other in source.outputs[1:]):
             return None

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from packer.bundle.model import ALL_CORES, Place, Program
-from packer.ir import Graph, Node, TensorType, extents_of
-from packer.ir.ops import Concat, Part, Reshape
+from packer.ir import Box, Graph, Node, TensorType, extents_of
+from packer.ir.ops import Concat, Part, Reshape, Slice
 from packer.planner.adjust import reorder_pieces
 from packer.planner.choices import Choice
 from packer.planner.phases import Pending, Phases
-from packer.planner.split import SHARED
+from packer.planner.places import Places
+from packer.planner.split import SHARED, Piece
 from packer.planner.tensors import Tensors
 from targets.base import Attribute, Form, Layout, Lowered, Operand, Target
 
@@ -19,7 +20,8 @@ __all__ = ["schedule"]
 
 def schedule(graph: Graph, target: Target, choices: Sequence[Choice], cores: int = 1) -> Program:
     """The program that runs `graph` on `cores` cores of `target` with one choice a node."""
-    emitter = _Emitter(graph, target, cores)
+    places = Places(graph, target, [(choice.form,) for choice in choices])
+    emitter = _Emitter(graph, target, cores, places)
     for position, (node, choice) in enumerate(zip(graph.nodes, choices, strict=True)):
         emitter.node(node, choice, position)
     return emitter.finish()
@@ -28,8 +30,9 @@ def schedule(graph: Graph, target: Target, choices: Sequence[Choice], cores: int
 class _Emitter:
     """Emits steps while walking the graph in execution order."""
 
-    def __init__(self, graph: Graph, target: Target, cores: int) -> None:
+    def __init__(self, graph: Graph, target: Target, cores: int, places: Places) -> None:
         self.graph = graph
+        self.places = places
         self.target = target
         self.speeds = target.machine.speeds(cores)
         self.tensors = Tensors()
@@ -50,6 +53,11 @@ class _Emitter:
         self.chosen.update((name, choice) for name in node.outputs)
         if choice.streams_out:
             self.waiting[node.outputs[0]] = (node, choice)
+        elif isinstance(node.op, Concat):
+            self.join(node, choice)
+        elif isinstance(node.op, Slice) and not self.places.copied(node, choice.form.outputs[0]):
+            self.sources(self.target.lower(self.graph, node, choice.form), node)
+            self.made(node.outputs[0], choice.form.outputs[0])
         elif not (isinstance(node.op, Reshape) and self.alias(node)):
             chain = [(node, choice)]
             while chain[0][1].takes:
@@ -69,22 +77,51 @@ class _Emitter:
         sources = self.sources(lowered, node)
         buffer = self.reusable(node, choice, lowered, sources, position)
         outputs = [
-            self.tensors.add(name, self.graph.type(name), layout, Place.ARENA, buffer=None if slot else buffer)
+            self.made(name, layout, None if slot else buffer)
             for slot, (name, layout) in enumerate(zip(node.outputs, choice.form.outputs, strict=False))
         ]
         batch = []
         for piece, part in zip(choice.split.pieces, choice.parts, strict=True):
-            core = ALL_CORES if choice.split.name == SHARED and len(self.speeds) > 1 else piece.core
-            batch.append(self.step(node, choice.form, part, lowered, sources, outputs, core))
+            batch.append(self.step(node, choice.form, part, lowered, sources, outputs, self.core(piece, choice)))
         self.phases.run(batch)
+
+    def join(self, node: Node, choice: Choice) -> None:
+        """Copies of the inputs of a Concat that do not lie in its output; of neighbours among them by one step a
+        piece."""
+        assert isinstance(node.op, Concat)
+        lowered = self.target.lower(self.graph, node, choice.form)
+        sources = self.sources(lowered, node)
+        layout, axis = choice.form.outputs[0], node.op.axis
+        output = self.tensors.holding(node.outputs[0], layout, self.graph.type(node.outputs[0]))
+        output = self.made(node.outputs[0], layout) if output is None else output
+        types = [self.graph.type(name) for name in node.inputs if name is not None]
+        copied = self.places.copied(node, layout)
+        spans: list[tuple[int, int]] = []  # along the axis
+        at = 0
+        for i, type in enumerate(types):
+            until = at + type.shape[axis]
+            if i in copied:
+                spans.append((spans.pop()[0] if spans and spans[-1][1] == at else at, until))
+            at = until
+        batch = []
+        for piece in choice.split.pieces:
+            for span in spans:
+                box = _within(piece.box, axis, span)
+                if 0 not in extents_of(box) or 0 in extents_of(piece.box):
+                    part, core = node.op.part(box, types), self.core(piece, choice)
+                    batch.append(self.step(node, choice.form, part, lowered, sources, [output], core))
+        self.phases.run(batch)
+
+    def core(self, piece: Piece, choice: Choice) -> int:
+        """Who computes a piece."""
+        return ALL_CORES if choice.split.name == SHARED and len(self.speeds) > 1 else piece.core
 
     def stream(self, chain: list[tuple[Node, Choice]]) -> None:
         """Depth first: for each tile, the nodes of the chain in turn, what lies between them in private memory."""
         lowered = [self.target.lower(self.graph, node, choice.form) for node, choice in chain]
         sources = [self.sources(lowered[i], node, streamed=i > 0) for i, (node, _) in enumerate(chain)]
         last, last_choice = chain[-1]
-        name = last.outputs[0]
-        result = self.tensors.add(name, self.graph.type(name), last_choice.form.outputs[0], Place.ARENA)
+        result = self.made(last.outputs[0], last_choice.form.outputs[0])
         batch: list[Pending] = []
         private: dict[int, list[tuple[int, int, int]]] = {}  # by core: tensor, and the steps it lives from and to
         order: dict[int, int] = {}
@@ -121,7 +158,7 @@ class _Emitter:
         self.phases.run(batch)
         total, others = self.target.lower_sum(node, layout)
         operands = [*partial_sums, *(self.value(name, layout) for name in others)]
-        result = self.tensors.add(node.outputs[0], type, layout, Place.ARENA)
+        result = self.made(node.outputs[0], layout)
         batch = []
         for piece in choice.split.pieces:
             views = tuple(self.tensors.view(tensor, piece.box) for tensor in operands)
@@ -189,18 +226,29 @@ class _Emitter:
         source = next(lay for lay in Layout if self.tensors.holding(name, lay, own) is not None)
         held = self.tensors.holding(name, source, own)
         assert held is not None
-        if type.shape != own.shape:  # the same elements under another shape
+        seen = type.shape != own.shape
+        if seen:  # the same elements under another shape
             held = self.tensors.alias(name, type, held)
-        made = self.tensors.add(name, type, layout, Place.ARENA)
+        made = self.tensors.add(name, type, layout, Place.ARENA) if seen else self.made(name, layout)
         lowered = self.target.reorder(source, layout)
         batch = []
-        split = self.chosen[name].split if name in self.chosen and type.shape == own.shape else None
+        split = self.chosen[name].split if name in self.chosen and not seen else None
         pieces = reorder_pieces(type, split, self.speeds if layout in _ACTIVATIONS else self.speeds[:1])
         for piece in pieces:
             views = (self.tensors.view(held, piece.box),), (self.tensors.view(made, piece.box),)
             batch.append(Pending(piece.core, lowered.kernel, (), *views, lowered.attributes))
         self.phases.run(batch)
         return made
+
+    def made(self, name: str, layout: Layout, buffer: int | None = None) -> int:
+        """The tensor to write a value to: the box of another one that it lies in, or else in a buffer, a new one if
+        none is given."""
+        place = self.places.of.get((name, layout))
+        if place is None:
+            return self.tensors.add(name, self.graph.type(name), layout, Place.ARENA, buffer=buffer)
+        outer, box = place
+        held = self.tensors.holding(outer, layout, self.graph.type(outer))
+        return self.tensors.inside(name, self.made(outer, layout) if held is None else held, box)
 
     def alias(self, node: Node) -> bool:
         """Make a Reshape another view of its input's buffer; False if the input is a constant."""
@@ -215,6 +263,8 @@ class _Emitter:
     ) -> int | None:
         """The buffer of a dying input that the first output may overwrite: each piece the same box of it."""
         output = (self.graph.type(node.outputs[0]), choice.form.outputs[0])
+        if (node.outputs[0], choice.form.outputs[0]) in self.places.of:
+            return None
         for slot in node.op.inplace:
             if slot >= len(sources) or sources[slot] < 0:
                 continue
@@ -222,7 +272,7 @@ class _Emitter:
             buffer = self.tensors.buffer_of[sources[slot]]
             if buffer < 0 or self.tensors.buffers[buffer].place is not Place.ARENA:
                 continue
-            if (tensor.type, tensor.layout) != output:
+            if (tensor.type, tensor.layout) != output or tensor.root >= 0:
                 continue
             if any(part is not None and part.reads[slot] != part.writes for part in choice.parts):
                 continue
@@ -278,6 +328,12 @@ class _Emitter:
                 self.phases.run([Pending(0, "copy", (), (source,), (tensor,), flat)])
             outputs.append(tensor)
         return outputs
+
+
+def _within(box: Box, axis: int, span: tuple[int, int]) -> Box:
+    """What of a box lies in a span along one axis; nothing if it ends before it begins."""
+    begin, end = max(box[axis][0], span[0]), min(box[axis][1], span[1])
+    return (*box[:axis], (begin, max(begin, end)), *box[axis + 1 :])
 
 
 _ACTIVATIONS = (Layout.PLANAR, Layout.BLOCK16)

@@ -76,17 +76,29 @@ class Tensors:
             self.buffer_of.append(-1)
         return self._constants[key]
 
-    def view(self, root: int, box: Box) -> int:
-        """The box of a tensor, as a tensor; the tensor itself if that is all of it."""
-        whole = self.all[root]
-        shape = extents_of(box)
-        if shape == whole.type.shape:
-            return root
+    def view(self, held: int, box: Box, name: str = "") -> int:
+        """The box of a tensor, as a tensor of that name; the tensor itself if that is all of it."""
+        whole = self.all[held]
+        type = TensorType(whole.type.dtype, extents_of(box))
+        if type == whole.type:
+            return held
+        root = held
+        if whole.root >= 0:  # views are of roots
+            root = whole.root
+            box = tuple((at + begin, at + end) for (at, _), (begin, end) in zip(whole.within, box, strict=True))
         if (root, box) not in self._views:
-            type = TensorType(whole.type.dtype, shape)
-            tensor = Tensor(whole.name, type, whole.layout, whole.place, whole.index, root=root, within=box)
+            name = name or whole.name
+            tensor = Tensor(name, type, whole.layout, whole.place, whole.index, root=root, within=box)
             self._views[root, box] = self._append(tensor, self.buffer_of[root])
         return self._views[root, box]
+
+    def inside(self, name: str, held: int, box: Box) -> int:
+        """A tensor that holds `name`, in a box of the tensor that holds another value."""
+        number = self.view(held, box, name)
+        tensor = self.all[number]
+        self._found[name, tensor.layout, tensor.type.shape] = number
+        self._names.setdefault(self.buffer_of[number], set()).add(name)
+        return number
 
     def holding(self, name: str, layout: Layout, type: TensorType) -> int | None:
         """The tensor that holds a value in that layout and shape."""

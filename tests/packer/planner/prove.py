@@ -8,8 +8,8 @@ from itertools import combinations
 import numpy as np
 
 from packer.bundle.model import ALL_CORES, Place, Program, Step, Tensor
-from packer.ir import Graph, whole
-from packer.ir.ops import Reshape
+from packer.ir import Graph, Node, whole
+from packer.ir.ops import Concat, Reshape, Slice
 from targets.base import Layout, stored_bytes
 
 __all__ = ["prove"]
@@ -19,13 +19,20 @@ class _Memory:
     """What lies where: for each byte that an element begins at, a number for the value, its layout and the element."""
 
     def __init__(self, graph: Graph, program: Program) -> None:
+        self.graph = graph
         self.program = program
         self.held: dict[tuple[Place, int], np.ndarray] = {}
+        self.names: dict[tuple[str, Layout], np.ndarray] = {}  # what the elements of values are called
         self.numbers: dict[object, int] = {}
-        self.same: dict[str, str] = {}  # a reshaped value is the value it was made from
+        self.moved: dict[str, Node] = {}  # what is made of the elements of other values
         for node in graph.nodes:
-            if isinstance(node.op, Reshape) and node.inputs[0] is not None:
-                self.same[node.outputs[0]] = self.same.get(node.inputs[0], node.inputs[0])
+            if isinstance(node.op, Reshape | Concat | Slice):
+                self.moved[node.outputs[0]] = node
+        self.begins: dict[tuple[str, int], np.ndarray] = {}  # where a value begins in a root of another one
+        for tensor in program.tensors:
+            if tensor.root >= 0 and tensor.name != program.tensors[tensor.root].name:
+                key, begin = (tensor.name, tensor.root), np.array([begin for begin, _ in tensor.within])
+                self.begins[key] = np.minimum(begin, self.begins.get(key, begin))
 
     def root(self, number: int) -> tuple[int, Tensor]:
         tensor = self.program.tensors[number]
@@ -52,13 +59,32 @@ class _Memory:
         return root.offset + at * root.type.dtype.bytes
 
     def elements(self, number: int) -> np.ndarray:
-        """What the elements of a tensor are called."""
+        """What the elements of a tensor are called: those of a value that is joined, cut out or reshaped keep their
+        names."""
         tensor, (key, root) = self.program.tensors[number], self.root(number)
-        value = key if root.name.endswith(":tile") else (self.same.get(root.name, root.name), root.layout)
         box = tensor.within if tensor.root >= 0 else whole(tensor.type)
-        linear = np.arange(root.type.elements, dtype=np.int64).reshape(root.type.shape)
-        part = tuple(slice(begin, end) for begin, end in box)
-        return (self.numbers.setdefault(value, len(self.numbers) + 1) << 40) + linear[part]
+        begin = self.begins.get((tensor.name, key), np.zeros(len(box), np.int64))
+        part = tuple(slice(b - at, e - at) for (b, e), at in zip(box, begin, strict=True))
+        if root.name.endswith(":tile") or tensor.name not in self.graph.values:
+            return self.fresh((key, root.name), root.type.shape)[part]
+        own = self.value(tensor.name, root.layout)
+        return own.reshape(root.type.shape if tensor.name == root.name else own.shape)[part]
+
+    def value(self, name: str, layout: Layout) -> np.ndarray:
+        found = self.names.get((name, layout))
+        if found is None:
+            node = self.moved.get(name)
+            if node is None:
+                found = self.fresh((name, layout), self.graph.type(name).shape)
+            else:
+                sources = [self.value(source, layout) for source in node.inputs if source is not None]
+                (found,) = node.op.reference(*sources)
+            self.names[name, layout] = found
+        return found
+
+    def fresh(self, value: object, shape: tuple[int, ...]) -> np.ndarray:
+        linear = np.arange(np.prod(shape, dtype=np.int64)).reshape(shape)
+        return (self.numbers.setdefault(value, len(self.numbers) + 1) << 40) + linear
 
     def cells(self, number: int) -> np.ndarray:
         _, root = self.root(number)

@@ -1,0 +1,121 @@
+"""Which values lie in a box of another value's memory, so that joining and slicing move nothing.
+
+An input of a Concat is produced where the result has it; what a Slice with steps of 1 takes out is a view of its
+input. Both nest: a value has at most one place, and what that lies in may have one, too. Whatever cannot lie there has
+memory of its own, and is copied by a step: graph inputs and outputs, constants, values that kernels write or read who
+take no views with gaps, boxes that cut a block of channels, and all but the first place of a value that has several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from packer.ir import Box, Graph, Node, whole
+from packer.ir.ops import Concat, Conv, Reshape, Slice
+from targets.base import Form, Layout, Target, block_grain
+
+__all__ = ["Places"]
+
+Place = tuple[str, Box]  # the value that another one lies in, and the box
+
+
+class Places:
+    """The places of a graph's values while every node has one of its `forms`: the one that was chosen, or those it may
+    have yet; then all places that some choice of forms makes possible."""
+
+    def __init__(self, graph: Graph, target: Target, forms: Sequence[tuple[Form, ...]]) -> None:
+        self.graph = graph
+        self.target = target
+        self.of: dict[tuple[str, Layout], Place] = {}  # by value and the layout that it has there
+        self._made: dict[str, tuple[Node, tuple[Form, ...]]] = {}
+        self._read: dict[str, list[tuple[Node, int, tuple[Form, ...]]]] = {}
+        for node, own in zip(graph.nodes, forms, strict=True):
+            self._made.update((name, (node, own)) for name in node.outputs)
+            for i, name in enumerate(node.inputs):
+                if name is not None:
+                    self._read.setdefault(name, []).append((node, i, own))
+        counts = {name for extent in graph.extents for name in (extent.value, extent.count)}
+        self._fixed = counts | {*graph.outputs}  # the caller's memory, or trimmed
+        self._copied: dict[tuple[str, Layout], tuple[tuple[int, ...], float]] = {}  # by output and its layout
+        for node, own in zip(graph.nodes, forms, strict=True):
+            for layout in dict.fromkeys(form.outputs[0] for form in own):
+                self._place(node, layout)
+
+    def copied(self, node: Node, layout: Layout) -> tuple[int, ...]:
+        """The inputs of a Concat or Slice whose elements do not lie where its output has them, in this layout."""
+        return self._copied.get((node.outputs[0], layout), ((0,), 1.0))[0]
+
+    def share(self, node: Node, layout: Layout) -> float:
+        """How much of a node's work is left to do: what of its output is copied, 0 to 1."""
+        return self._copied.get((node.outputs[0], layout), ((), 1.0))[1]
+
+    def _place(self, node: Node, layout: Layout) -> None:
+        wanted = _wanted(self.graph, node)
+        copied, elements = [], [self.graph.type(value).elements for value, _ in wanted]
+        for i, (value, place) in enumerate(wanted):
+            free = (value, layout) not in self.of
+            if free and self._may_lie(value, place, layout, written=isinstance(node.op, Concat)):
+                self.of[value, layout] = place
+            else:
+                copied.append(i)
+        if wanted:
+            share = sum(elements[i] for i in copied) / max(sum(elements), 1)
+            self._copied[node.outputs[0], layout] = tuple(copied), share
+
+    def _may_lie(self, value: str, place: Place, layout: Layout, written: bool) -> bool:
+        outer, box = place
+        if any(self.graph.constant(name) is not None for name in (value, outer)) or not self.graph.type(value).elements:
+            return False
+        if value in self._fixed and layout is Layout.PLANAR:
+            return False
+        if layout is not Layout.PLANAR and not _whole_blocks(box, self.graph.type(outer).shape):
+            return False
+        readers = self._read.get(value, ())
+        return (not written or self._written(value, layout)) and all(self._reads(*reader, layout) for reader in readers)
+
+    def _written(self, value: str, layout: Layout) -> bool:
+        """Whether a view can come to hold a value: from its kernel, or from the step that changes its layout."""
+        if value not in self._made:
+            return layout is not Layout.PLANAR
+        node, forms = self._made[value]
+        slot = node.outputs.index(value)
+        able = len(node.outputs) == 1 and not isinstance(node.op, Reshape)
+        return any(f.outputs[slot] is not layout or (able and self._takes_views(node, f)) for f in forms)
+
+    def _reads(self, node: Node, i: int, forms: tuple[Form, ...], layout: Layout) -> bool:
+        """Whether a node can read its input i from a view; if it needs another layout, a step that can changes it."""
+        if isinstance(node.op, Concat | Slice):
+            return True
+        if isinstance(node.op, Reshape) or (isinstance(node.op, Conv) and i in _PARAMETERS):
+            return layout is not Layout.PLANAR  # seen under another shape
+        return any(form.inputs[i] is not layout or self._takes_views(node, form) for form in forms)
+
+    def _takes_views(self, node: Node, form: Form) -> bool:
+        return self.target.splittable(self.graph, node, form)
+
+
+_PARAMETERS = (1, 2)  # of a convolution: weights and bias
+
+
+def _wanted(graph: Graph, node: Node) -> list[tuple[str, Place]]:
+    """The values that would lie in others if all went well: a Concat's inputs in its output, or a Slice's output in
+    its input."""
+    op, y = node.op, node.outputs[0]
+    if isinstance(op, Slice) and set(op.steps) <= {1} and node.inputs[0] is not None:
+        return [(y, (node.inputs[0], tuple((b, b + n) for b, n in zip(op.starts, op.sizes, strict=True))))]
+    if not isinstance(op, Concat):
+        return []
+    found, at = [], 0
+    box = whole(graph.type(y))
+    for name in node.inputs:
+        assert name is not None  # only parts have none of an input
+        until = at + graph.type(name).shape[op.axis]
+        found.append((name, (y, (*box[: op.axis], (at, until), *box[op.axis + 1 :]))))
+        at = until
+    return found
+
+
+def _whole_blocks(box: Box, shape: tuple[int, ...]) -> bool:
+    """Whether no block of 16 channels is cut."""
+    grains = zip(box, shape, block_grain(len(shape)), strict=True)
+    return all(begin % grain == 0 and (end % grain == 0 or end == extent) for (begin, end), extent, grain in grains)
