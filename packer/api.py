@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from packer.errors import ModelError
 from packer.golden import make_golden
 from packer.importers import import_onnx
 from packer.passes import optimize
-from packer.planner import plan
+from packer.planner import make_plan
 from packer.planner.select import Strategy
 from packer.tune.measured import Measured
 from targets.base import TargetError, resolve
@@ -73,8 +74,8 @@ def pack(
     """Compile an ONNX model for `targets` and write one bundle to `output`.
 
     `model` is a path or an onnx.ModelProto. `shapes` pins the shapes of inputs by name, `constants` the values. Each
-    target gets a program for every number of `cores` (none: those its board names); they share weights. `search` is
-    the planner's strategy, or its name.
+    target gets a program for every number of `cores` (none: those its board names); they share weights, and give the
+    same bits unless there are `partial_sums`. `search` is the planner's strategy, or its name.
     `implementation` is used by every node that offers it, such as "im2col-nhwc" by convolutions; by default the
     cheapest one is. `measured` has what is known of the devices that targets (by name) stand for; without it costs are
     those of the targets' models, and the same model gives the same bundle anywhere. With `golden` the bundle carries a
@@ -134,13 +135,19 @@ def compile_model(
     imported = import_onnx(model, shapes=shapes or {}, constants=constants or {})
     tell("optimize", 0.0)
     graph = optimize(imported)
-    programs = []
-    planned = [(target, count) for target in chosen for count in dict.fromkeys(cores or target.core_counts)]
-    for number, (target, count) in enumerate(planned):
-        tell("plan", number / len(planned))
+    programs: list[Program] = []
+    for number, target in enumerate(chosen):
+        tell("plan", number / len(chosen))
         records = known[target.name].of(graph, target) if target.name in known else None
-        options = {"implementation": implementation, "search": search, "partial_sums": partial_sums}
-        programs.append(plan(graph, target, count, records=records, **options))
+        planned = partial(make_plan, graph, target, implementation=implementation, records=records)
+        one = planned()
+        counts = tuple(dict.fromkeys(cores or target.core_counts))
+        for done, count in enumerate(counts):
+            tell("plan", (number + done / len(counts)) / len(chosen))
+            made = one
+            if count > 1 or search != "exact":
+                made = planned(count, search=search, partial_sums=partial_sums, arithmetic=one.arithmetic)
+            programs.append(made.program())
     goldens: tuple[Golden, ...] = ()
     if golden:
         tell("golden", 0.0)

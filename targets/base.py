@@ -88,13 +88,15 @@ class Form:
 
     `implementation` names the algorithm where the target has several, such as "im2col-nhwc" for a convolution. `grain`
     holds for each dimension of the first output what pieces must begin at multiples of, besides the target's own grain
-    (empty: nothing): a Winograd form of 4x4 tiles has (1, 1, 4, 4).
+    (empty: nothing): a Winograd form of 4x4 tiles has (1, 1, 4, 4). Forms of one node that have the same `arithmetic`
+    give the same bits in all pieces; others may not, since they add in another order.
     """
 
     inputs: tuple[Layout, ...]
     outputs: tuple[Layout, ...]
     implementation: str = ""
     grain: tuple[int, ...] = ()
+    arithmetic: str = ""
 
     def fits(self, box: Box) -> bool:
         """Whether a piece of the first output may begin where `box` does."""

@@ -6,7 +6,7 @@ strategy solves (select.py; the exact one by pbqp.py); the plan becomes steps ov
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from packer.bundle.model import Program
@@ -17,7 +17,7 @@ from packer.planner.explain import to_json
 from packer.planner.pbqp import Solution
 from packer.planner.problem import Problem, build
 from packer.planner.schedule import schedule
-from packer.planner.select import STRATEGIES, Strategy
+from packer.planner.select import STRATEGIES, Strategy, exact
 from targets.base import Target, TargetError
 
 __all__ = ["Plan", "make_plan", "plan"]
@@ -38,6 +38,11 @@ class Plan:
         """What each node does, in execution order."""
         chosen = self.solution.chosen
         return tuple(alternatives[i] for alternatives, i in zip(self.problem.choices, chosen, strict=True))
+
+    @property
+    def arithmetic(self) -> tuple[str, ...]:
+        """What decides the bits of each node's results: the arithmetic of its form."""
+        return tuple(choice.form.arithmetic for choice in self.choices)
 
     @property
     def seconds(self) -> float:
@@ -63,21 +68,25 @@ def make_plan(
     search: str | Strategy = "exact",
     partial_sums: bool = False,
     records: Mapping[Signature, float] | None = None,
+    arithmetic: Sequence[str] | None = None,
 ) -> Plan:
     """The plan that `search`, a strategy or its name, finds for `cores` cores, with `implementation` wherever a node
     offers it.
 
     With `partial_sums` input channels may be split, too, and results depend on the split in their last bits.
-    `records` are measured times that overrule the target's cost model. Raises TargetError for an unknown strategy or
-    implementation, or more cores than a program can have.
+    `records` are measured times that overrule the target's cost model. `arithmetic` is that of each node; without it,
+    that of the exact plan for one core: so plans for any number of cores give the same bits. Raises TargetError for an
+    unknown strategy or implementation, or more cores than a program can have.
     """
     if not 1 <= cores <= MOST_CORES:
         raise TargetError(f"number of cores: expected 1 to {MOST_CORES}, got {cores}")
     strategy = STRATEGIES.get(search) if isinstance(search, str) else search
     if strategy is None:
         raise TargetError(f"unknown search '{search}'; known: {', '.join(STRATEGIES)}")
+    if arithmetic is None and (cores > 1 or strategy is not exact):
+        arithmetic = make_plan(graph, target, implementation=implementation, records=records).arithmetic
     target = target.on(target.machine.sized(cores))
-    problem = build(graph, Costs(target, records or {}), cores, implementation, partial_sums)
+    problem = build(graph, Costs(target, records or {}), cores, implementation, partial_sums, arithmetic)
     return Plan(problem, strategy(problem))
 
 

@@ -64,35 +64,43 @@ class Choice:
 
 
 def choices_of(
-    graph: Graph, costs: Costs, cores: int, implementation: str | None = None, partial_sums: bool = False
+    graph: Graph,
+    costs: Costs,
+    cores: int,
+    implementation: str | None = None,
+    partial_sums: bool = False,
+    arithmetic: Sequence[str] | None = None,
 ) -> list[tuple[Choice, ...]]:
     """The choices of every node on `cores` cores; of several that differ in cost alone only the cheapest.
 
-    Nodes that offer `implementation` use it; TargetError if none does. Without `partial_sums` input channels are not
-    split: then all plans give the same bits.
+    Nodes that offer `implementation` use it; TargetError if none does. With `arithmetic` each node has forms of that
+    arithmetic alone. Without `partial_sums` input channels are not split: then all plans whose nodes have the same
+    arithmetic give the same bits.
     """
-    return _Nodes(graph, costs, cores, implementation, partial_sums).build()
+    forms = [costs.target.forms(graph, node) for node in graph.nodes]
+    if implementation is not None:
+        forms = _only(forms, implementation)
+    if arithmetic is not None:
+        decided = zip(forms, arithmetic, strict=True)
+        forms = [tuple(form for form in own if form.arithmetic == name) for own, name in decided]
+    return _Nodes(graph, costs, cores, partial_sums).build(forms)
 
 
 class _Nodes:
     """Builds the choices of all nodes, last node first: consumers say which tiles they would take."""
 
-    def __init__(self, graph: Graph, costs: Costs, cores: int, implementation: str | None, partial_sums: bool) -> None:
+    def __init__(self, graph: Graph, costs: Costs, cores: int, partial_sums: bool) -> None:
         self.graph = graph
         self.costs = costs
         self.target = costs.target
         self.speeds = costs.target.machine.speeds(cores)
-        self.implementation = implementation
         self.partial_sums = partial_sums
         self.traffic = _traffic(graph)
         self.made_by = {name: v for v, node in enumerate(graph.nodes) for name in node.outputs}
         self.consumers = graph.consumers()
         self.wanted: dict[int, dict[tuple[Piece, ...], tuple[str, int]]] = {}  # by node: tiles consumers would take
 
-    def build(self) -> list[tuple[Choice, ...]]:
-        forms = [self.target.forms(self.graph, node) for node in self.graph.nodes]
-        if self.implementation is not None:
-            forms = _only(forms, self.implementation)
+    def build(self, forms: Sequence[tuple[Form, ...]]) -> list[tuple[Choice, ...]]:
         self.places = Places(self.graph, self.target, forms)
         found = [self.of(v, forms[v]) for v in reversed(range(len(forms)))]
         return found[::-1]

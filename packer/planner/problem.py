@@ -38,10 +38,15 @@ class Problem:
 
 
 def build(
-    graph: Graph, costs: Costs, cores: int, implementation: str | None = None, partial_sums: bool = False
+    graph: Graph,
+    costs: Costs,
+    cores: int,
+    implementation: str | None = None,
+    partial_sums: bool = False,
+    arithmetic: Sequence[str] | None = None,
 ) -> Problem:
     """The problem of running `graph` on `cores` cores; the options are those of choices_of."""
-    choices = choices_of(graph, costs, cores, implementation, partial_sums)
+    choices = choices_of(graph, costs, cores, implementation, partial_sums, arithmetic)
     adjust = Adjust(costs, cores)
     own = [np.array([choice.seconds for choice in alternatives]) for alternatives in choices]
     edges: dict[tuple[int, int], np.ndarray] = {}
