@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from packer.ir import DType, Graph, Node
 from packer.ir.ops import Binary, Concat, Conv, Lrn, Pool, Reduce, Resize, ScaleShift, Unary
 from targets.base import Form, Layout
@@ -19,7 +21,7 @@ def is_depthwise(graph: Graph, node: Node) -> bool:
 
 
 def forms(graph: Graph, node: Node) -> tuple[Form, ...]:
-    """The forms of `node`; but for convolutions by patches (im2col) all of them give the same bits."""
+    """The forms of `node`."""
     op = node.op
     if isinstance(op, Conv):
         return tuple(_convolutions(graph, node))
@@ -51,9 +53,8 @@ def _convolutions(graph: Graph, node: Node) -> list[Form]:
     found = [_form(graph, node, x, y, name) for x in blocked for y in blocked]
     if name == "packed":
         found.append(_form(graph, node, PLANAR, PLANAR, "direct"))
-    found.append(_form(graph, node, PLANAR, PLANAR, "im2col-caffe"))
-    if graph.constant(node.inputs[1]) is not None:
-        found.append(_form(graph, node, PLANAR, PLANAR, "im2col-nhwc"))
+    by_patches = ["im2col-caffe"] if graph.constant(node.inputs[1]) is None else ["im2col-caffe", "im2col-nhwc"]
+    found += [replace(_form(graph, node, PLANAR, PLANAR, way), arithmetic=way) for way in by_patches]
     return found
 
 
