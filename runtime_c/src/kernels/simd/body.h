@@ -11,6 +11,7 @@
 #include "kernels/simd/f32-direct.h"
 #include "kernels/simd/f32-reduce.h"
 #include "kernels/simd/f32-unary.h"
+#include "kernels/simd/f32-winograd.h"
 
 #include "kernels/simd/f32-pool.h"
 #include "kernels/simd/f32-softmax.h"
@@ -26,6 +27,9 @@ const ert_simd ERT_SIMD_TABLE(ERT_ISA) = {
     .dense = dense_run,
     .depthwise = depthwise_run,
     .direct = direct_run,
+    .winograd_input = winograd_input,
+    .winograd_multiply = winograd_multiply,
+    .winograd_output = winograd_output,
     .unary = f32_unary,
     .binary = f32_binary,
     .affine = f32_affine,

@@ -4,6 +4,7 @@
 #include "kernels/simd/scalar-dense.h"
 #include "kernels/simd/scalar-depthwise.h"
 #include "kernels/simd/scalar-direct.h"
+#include "kernels/simd/scalar-winograd.h"
 
 #include "kernels/simd/scalar-binary.h"
 #include "kernels/simd/scalar-reduce.h"
@@ -15,6 +16,9 @@ const ert_simd ert_simd_scalar = {
     .dense = dense_run,
     .depthwise = depthwise_run,
     .direct = direct_run,
+    .winograd_input = winograd_input,
+    .winograd_multiply = winograd_multiply,
+    .winograd_output = winograd_output,
     .unary = scalar_unary,
     .binary = scalar_binary,
     .affine = scalar_affine,

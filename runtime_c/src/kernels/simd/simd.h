@@ -65,12 +65,51 @@ typedef struct ert_direct {
   float lo, hi; /* limits of the outputs; may be infinite */
 } ert_direct;
 
+/* Winograd's convolution (f32-winograd.h, winograd.h): neighbouring tiles of a row, of m by m outputs each, over one block of
+ * 16 channels. Their (m + 2)^2 transformed inputs. Strides are in floats. */
+typedef struct ert_winograd_input {
+  int tile;        /* m: 2, 4 or 6 */
+  const float *x;  /* position (0, 0) of the image; 16 lanes a column */
+  ptrdiff_t x_row;
+  int64_t height, width; /* zeros lie outside of them */
+  int64_t row, column;   /* of the first tile's first input; may lie outside */
+  size_t tiles;
+  float *y; /* [tiles][16], for each of the (m + 2)^2 `y_tap` apart */
+  ptrdiff_t y_tap;
+} ert_winograd_input;
+
+/* y[block][tile] = sum over channels of x * w, in chains of ERT_WINOGRAD_CHAIN channels that are added up. */
+typedef struct ert_winograd_product {
+  const float *x; /* [blocks of 16 channels][tiles][16] */
+  const float *w; /* [blocks][channels][16] */
+  ptrdiff_t w_block;
+  float *y; /* [blocks][tiles][16] */
+  size_t tiles, blocks, channels;
+} ert_winograd_product;
+
+/* The outputs of those tiles of one block of 16 channels: clip(bias + transformed products + residual). */
+typedef struct ert_winograd_output {
+  int tile;
+  const float *x; /* as y of the input */
+  ptrdiff_t x_tap;
+  const float *bias; /* [16], or NULL */
+  float *y;          /* 16 lanes a column */
+  ptrdiff_t y_row;
+  const float *residual; /* may be y itself; or NULL */
+  ptrdiff_t residual_row;
+  size_t tiles, rows, columns; /* of the last row and column of tiles, only outputs within rows and columns are stored */
+  float lo, hi;                /* limits of the outputs; may be infinite */
+} ert_winograd_output;
+
 /* One instruction set; members in the order of body.h. */
 typedef struct ert_simd {
   const char *name; /* "scalar", "sse2", "avx2", "avx512" or "neon" */
   void (*dense)(const ert_dense *d);
   void (*depthwise)(const ert_depthwise *d);
   void (*direct)(const ert_direct *d);
+  void (*winograd_input)(const ert_winograd_input *in);
+  void (*winograd_multiply)(const ert_winograd_product *d);
+  void (*winograd_output)(const ert_winograd_output *out);
   void (*unary)(int kind, float alpha, float beta, const float *x, float *y, size_t n); /* unary_kinds.h; y may be x */
 
   /* y = a op b and y = x * scale + shift; kinds and forms in binary_kinds.h; y may be a non-repeated operand. */

@@ -1,0 +1,240 @@
+/* conv_winograd: 3x3 convolution with stride 1 by Winograd's algorithm, over activations in blocks of 16 channels. */
+#include <inttypes.h>
+
+#include "base/checked.h"
+#include "kernels/activation.h"
+#include "kernels/blocked.h"
+#include "kernels/conv_geometry.h"
+#include "kernels/partition.h"
+#include "kernels/simd/simd.h"
+#include "kernels/winograd.h"
+
+enum {
+  BAND_BYTES = 768 * 1024, /* of transformed inputs and products: they stay in the second-level cache */
+  LEAST_TILES = 56,        /* of a band, so that weights are worth being fetched */
+};
+
+/* Tiles are numbered along rows, then rows, then images. A task computes a band of neighbouring tiles by a run of blocks of
+ * 16 output channels of one group. Tiles begin at multiples of `tile` outputs: whoever cuts outputs there gets the same bits. */
+typedef struct winograd_state {
+  ert_conv_geometry g;
+  const ert_simd *simd;
+  ert_finish finish;
+  ert_strides x, y, residual;
+  ert_weight_strides w; /* its groups are the taps */
+  int64_t bias_group;
+  int64_t tile, taps;        /* m, and (m + 2)^2 */
+  int64_t high, wide, tiles; /* tiles of an image, and all */
+  int64_t blocks, in_blocks; /* of 16 output and input channels of a group */
+  int64_t bands, runs;       /* tasks of a group */
+  int64_t most, x_tap;       /* tiles of the largest band; floats of its inputs for one of the taps */
+} winograd_state;
+
+static edgert_status prove(const ert_prepare *p, winograd_state *s) {
+  ERT_TRY(ert_expect_operands(p, 2, 4, 1, 1));
+  const ert_step *step = p->step;
+  const ert_tensor *x = step->in[0], *w = step->in[1], *y = step->out[0];
+  const ert_tensor *bias = step->n_in > 2 ? step->in[2] : NULL, *residual = step->n_in > 3 ? step->in[3] : NULL;
+  static const int64_t kernel[2] = {3, 3};
+  ert_conv_geometry *g = &s->g;
+  if (x->rank != 4) return ert_reject(p, "rank of the input", "4", "%d", x->rank);
+  ERT_TRY(ert_expect_layout(p, x, ERT_LAYOUT_BLOCK16));
+  ERT_TRY(ert_expect_layout(p, y, ERT_LAYOUT_BLOCK16));
+  ERT_TRY(ert_conv_geometry_read(p, x, y, kernel, false, g));
+  for (int d = 1; d < 3; d++)
+    if (g->stride[d] != 1 || g->dilation[d] != 1)
+      return ert_reject(p, "strides and dilations", "1", "%" PRId64 " and %" PRId64, g->stride[d], g->dilation[d]);
+  if (g->channels < 1) return ert_reject(p, "input channels", "at least 1", "%" PRId64, g->channels);
+  ERT_TRY(ert_int(p, "tile", 2, 6, &s->tile));
+  if (s->tile % 2) return ert_reject(p, "tile", "2, 4 or 6", "%" PRId64, s->tile);
+  if (g->groups > 1 && (g->channels % 16 || g->filters % 16))
+    return ert_reject(p, "channels and filters of a group", "multiples of 16", "%" PRId64 " and %" PRId64, g->channels,
+                      g->filters);
+  s->taps = (s->tile + 2) * (s->tile + 2);
+  s->blocks = ert_ceil_divide(g->filters, 16);
+  s->in_blocks = ert_ceil_divide(g->channels, 16);
+  const int64_t weights[3] = {s->taps, g->groups * g->filters, g->channels};
+  const int64_t filters[2] = {g->groups, g->filters};
+  ERT_TRY(ert_expect_dtype(p, w, EDGERT_F32));
+  ERT_TRY(ert_expect_layout(p, w, ERT_LAYOUT_WEIGHT16));
+  ERT_TRY(ert_expect_shape(p, w, 3, weights));
+  if (bias) {
+    ERT_TRY(ert_expect_dtype(p, bias, EDGERT_F32));
+    ERT_TRY(ert_expect_layout(p, bias, ERT_LAYOUT_BLOCK16));
+    ERT_TRY(ert_expect_shape(p, bias, 2, filters));
+  }
+  return residual ? ert_expect_same_type(p, y, residual) : EDGERT_OK;
+}
+
+/* Floats of the transformed inputs and the products of a band of `tiles` tiles; false if they overflow. */
+static bool band_floats(const winograd_state *s, int64_t tiles, int64_t blocks, size_t *floats) {
+  const size_t channels = ((size_t)s->in_blocks + (size_t)blocks) * 16;
+  return ert_multiply(channels, (size_t)tiles, floats) && ert_add(*floats, 32, floats) &&
+         ert_multiply(*floats, (size_t)s->taps, floats) && *floats <= SIZE_MAX / 64;
+}
+
+/* Bands that stay in the cache, unless that makes them small; more of them, or runs of channels, until all workers have as
+ * much to do. */
+static bool cut(winograd_state *s, uint32_t workers, size_t *floats) {
+  const ert_conv_geometry *g = &s->g;
+  size_t one;
+  if (!band_floats(s, 1, s->blocks, &one)) return false;
+  const int64_t fitting = (int64_t)(BAND_BYTES / sizeof(float) / one) / 14 * 14;
+  s->bands = ert_ceil_divide(s->tiles, ert_max64(fitting, LEAST_TILES));
+  s->runs = 1;
+  const double products = (double)g->channels * 16 * (double)s->blocks * (double)s->taps * (double)s->tiles;
+  const int64_t pieces = ert_pieces(g->groups * s->bands, products * (double)g->groups, workers);
+  const int64_t units = ert_ceil_divide(s->blocks, 2);
+  if (s->tiles / pieces >= 12 * s->bands)
+    s->bands *= pieces;
+  else
+    s->runs = ert_min64(pieces, units);
+  s->most = ert_ceil_divide(s->tiles, s->bands);
+  s->x_tap =
+      s->in_blocks * s->most * 16 + 16; /* an odd number of cache lines, so that taps do not displace each other */
+  return band_floats(s, s->most, s->blocks, floats);
+}
+
+static edgert_status winograd_prepare(ert_prepare *p) {
+  winograd_state state = {.simd = p->simd}, *s;
+  ert_activation activation;
+  ERT_TRY(prove(p, &state));
+  ERT_TRY(ert_activation_read(p, &activation));
+  ert_allow_in_place(p, 3);
+  p->step->tasks = 0;
+  p->step->scratch_bytes = 0;
+  const ert_tensor *x = p->step->in[0], *w = p->step->in[1], *y = p->step->out[0];
+  const ert_tensor *bias = p->step->n_in > 2 ? p->step->in[2] : NULL;
+  const ert_tensor *residual = p->step->n_in > 3 ? p->step->in[3] : NULL;
+  if (y->elements == 0) return EDGERT_OK;
+  const ert_conv_geometry *g = &state.g;
+  state.finish = ert_finish_of(activation);
+  state.x = ert_strides_of(x);
+  state.y = ert_strides_of(y);
+  state.residual = ert_strides_of(residual ? residual : y);
+  state.w = ert_weight_strides_of(w);
+  state.bias_group = bias ? ert_stride(bias, 0) : 0;
+  state.high = ert_ceil_divide(g->out[1], state.tile);
+  state.wide = ert_ceil_divide(g->out[2], state.tile);
+  state.tiles = g->batch * state.high * state.wide;
+  size_t floats;
+  if (!cut(&state, p->workers, &floats))
+    return ert_reject(p, "transformed inputs of a band", "fewer bytes than memory can have", "more");
+  const double products = (double)g->channels * (double)g->filters * 9 * (double)(g->out[1] * g->out[2]);
+  ERT_TRY(ert_conv_expect_worth(p, (int64_t)floats, products * (double)g->batch));
+  ERT_TRY(ert_state(p, sizeof *s, (void **)&s));
+  *s = state;
+  p->step->scratch_bytes = floats * sizeof(float);
+  p->step->tasks = g->groups * s->bands * s->runs;
+  return EDGERT_OK;
+}
+
+/* Neighbouring tiles of a band that lie in one row of an image. */
+typedef struct segment {
+  int64_t image, row, column; /* of tiles */
+  int64_t tiles, at;          /* how many, and how many of the band come before them */
+} segment;
+
+/* The segment of the tiles [begin, end) that begins with `from`. */
+static segment segment_at(const winograd_state *s, int64_t begin, int64_t from, int64_t end) {
+  segment g = {.column = from % s->wide, .row = from / s->wide % s->high, .image = from / s->wide / s->high};
+  g.tiles = ert_min64(s->wide - g.column, end - from);
+  g.at = from - begin;
+  return g;
+}
+
+static void transform_inputs(const winograd_state *s, const float *x, int64_t group, int64_t begin, int64_t end,
+                             float *to) {
+  const ert_conv_geometry *g = &s->g;
+  for (int64_t block = 0; block < s->in_blocks; block++)
+    for (int64_t from = begin; from < end;) {
+      const segment part = segment_at(s, begin, from, end);
+      const ert_winograd_input in = {
+          .tile = (int)s->tile,
+          .x = x + part.image * s->x.image + (group * s->in_blocks + block) * s->x.channel,
+          .x_row = s->x.row,
+          .height = g->in[1],
+          .width = g->in[2],
+          .row = part.row * s->tile - g->pad[1],
+          .column = part.column * s->tile - g->pad[2],
+          .tiles = (size_t)part.tiles,
+          .y = to + (block * (end - begin) + part.at) * 16,
+          .y_tap = s->x_tap,
+      };
+      s->simd->winograd_input(&in);
+      from += part.tiles;
+    }
+}
+
+static void activate(const winograd_state *s, const ert_winograd_output *out) {
+  const ert_activation *a = &s->finish.activation;
+  for (size_t row = 0; row < out->rows; row++) {
+    float *y = out->y + (ptrdiff_t)row * out->y_row;
+    s->simd->unary(a->kind, a->alpha, a->beta, y, y, out->columns * 16);
+  }
+}
+
+/* The outputs of tiles [begin, end) in `blocks` blocks from `block` on, out of their products. */
+static void transform_outputs(const ert_step *step, int64_t group, int64_t block, int64_t blocks, int64_t begin,
+                              int64_t end, const float *products, int64_t tap) {
+  const winograd_state *s = step->state;
+  const ert_tensor *bias = step->n_in > 2 ? step->in[2] : NULL, *residual = step->n_in > 3 ? step->in[3] : NULL;
+  for (int64_t b = 0; b < blocks; b++)
+    for (int64_t from = begin; from < end;) {
+      const segment part = segment_at(s, begin, from, end);
+      const int64_t channel = group * s->blocks + block + b, row = part.row * s->tile, column = part.column * s->tile;
+      ert_winograd_output out = {
+          .tile = (int)s->tile,
+          .x = products + (b * (end - begin) + part.at) * 16,
+          .x_tap = tap,
+          .bias = bias ? (const float *)bias->data + group * s->bias_group + (block + b) * 16 : NULL,
+          .y = (float *)step->out[0]->data + ert_position(&s->y, part.image, 0, row, column) + channel * s->y.channel,
+          .y_row = s->y.row,
+          .residual_row = s->residual.row,
+          .tiles = (size_t)part.tiles,
+          .rows = (size_t)ert_min64(s->tile, s->g.out[1] - row),
+          .columns = (size_t)ert_min64(part.tiles * s->tile, s->g.out[2] - column),
+          .lo = s->finish.lo,
+          .hi = s->finish.hi,
+      };
+      if (residual)
+        out.residual = (const float *)residual->data + ert_position(&s->residual, part.image, 0, row, column) +
+                       channel * s->residual.channel;
+      s->simd->winograd_output(&out);
+      if (s->finish.function) activate(s, &out);
+      from += part.tiles;
+    }
+}
+
+static void winograd_run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
+  if (begin == end) return; /* an empty output has no state */
+  const winograd_state *s = step->state;
+  float *inputs = scratch, *products = inputs + s->taps * s->x_tap;
+  int64_t transformed = -1;
+  for (int64_t i = begin; i < end; i++) {
+    const int64_t run = i % s->runs, band = i / s->runs % s->bands, group = i / s->runs / s->bands;
+    const int64_t first = ert_cut_at(s->tiles, s->bands, band), last = ert_cut_at(s->tiles, s->bands, band + 1);
+    const int64_t units = ert_ceil_divide(s->blocks, 2), block = ert_cut_at(units, s->runs, run) * 2;
+    const int64_t blocks = ert_min64(ert_cut_at(units, s->runs, run + 1) * 2, s->blocks) - block;
+    const int64_t tap = blocks * (last - first) * 16 + 16;
+    if (transformed != i / s->runs) transform_inputs(s, step->in[0]->data, group, first, last, inputs);
+    transformed = i / s->runs;
+    for (int64_t t = 0; t < s->taps; t++) {
+      const ert_winograd_product d = {
+          .x = inputs + t * s->x_tap,
+          .w = (const float *)step->in[1]->data + t * s->w.group + (group * s->blocks + block) * s->w.block,
+          .w_block = s->w.block,
+          .y = products + t * tap,
+          .tiles = (size_t)(last - first),
+          .blocks = (size_t)blocks,
+          .channels = (size_t)s->g.channels,
+      };
+      s->simd->winograd_multiply(&d);
+    }
+    transform_outputs(step, group, block, blocks, first, last, products, tap);
+  }
+}
+
+extern const ert_kernel ert_kernel_conv_winograd;
+const ert_kernel ert_kernel_conv_winograd = {
+    .name = "conv_winograd", .prepare = winograd_prepare, .run = winograd_run, .views = true};

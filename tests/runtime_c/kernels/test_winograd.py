@@ -1,0 +1,141 @@
+"""conv_winograd on every instruction set, against the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from packer.ir.ops import Activation, Conv
+from packer.ir.types import DType, TensorType
+from targets.base import Attribute, Layout, attributes_of
+from targets.cpu.winograd import TILES, transformed
+from tests.runtime_c.kernels.harness import Rejected, check_step, isas, random_array, run_step
+from tests.runtime_c.kernels.test_dense import ACTIVATIONS, choice, exact, weights
+
+PLANAR, BLOCK16, WEIGHT16 = Layout.PLANAR, Layout.BLOCK16, Layout.WEIGHT16
+LAYOUTS = (BLOCK16, WEIGHT16, BLOCK16, BLOCK16)  # x, weights, bias, residual
+SAME = Conv((1, 1), (1, 1, 1, 1), (1, 1))
+
+
+def attributes(op: Conv, tile: int) -> tuple[Attribute, ...]:
+    return (*attributes_of(op), Attribute("tile", ints=(tile,)))
+
+
+def check(
+    op: Conv,
+    tile: int,
+    x: np.ndarray,
+    w: np.ndarray,
+    bias: np.ndarray | None = None,
+    residual: np.ndarray | None = None,
+    inplace: int | None = None,
+) -> None:
+    """The kernel gives the reference's outputs in any partition."""
+    want = exact(op, x, w, bias, residual)
+    grouped = None if bias is None else bias.reshape(op.group, -1)
+    inputs = [x, transformed(w, tile), grouped, residual]
+    check_step(
+        "conv_winograd", inputs, [want], [TensorType(DType.F32, want.shape)], attributes(op, tile),
+        1e-4 if tile == 6 else 2e-5, layouts=(*LAYOUTS, BLOCK16), inplace=inplace,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("tile", TILES)
+def test_random_convolutions(tile: int) -> None:
+    rng = np.random.default_rng(tile)
+    for _ in range(25):
+        group = choice(rng, 1, 1, 2)
+        channels, filters = (16, choice(rng, 16, 32)) if group > 1 else (choice(rng, 1, 7, 16, 70), choice(rng, 5, 33))
+        pads = tuple(int(n) for n in rng.integers(0, 4, 4))
+        op = Conv((1, 1), pads, (1, 1), group, ACTIVATIONS[rng.integers(len(ACTIVATIONS))])
+        x = random_array(rng, (choice(rng, 1, 2), group * channels, *rng.integers(3, 20, 2)), DType.F32)
+        w = weights(rng, group * filters, channels, 3, 3)
+        bias = random_array(rng, (group * filters,), DType.F32) if rng.random() < 0.7 else None
+        shape = op.infer([TensorType(DType.F32, x.shape), TensorType(DType.F32, w.shape)])[0].shape
+        check(op, tile, x, w, bias, random_array(rng, shape, DType.F32) if rng.random() < 0.4 else None)
+
+
+@pytest.mark.parametrize("tile", TILES)
+def test_images_of_every_size(tile: int) -> None:
+    rng = np.random.default_rng(7)
+    w, bias = weights(rng, 16, 3, 3, 3), random_array(rng, (16,), DType.F32)
+    for size in range(1, 16):
+        check(SAME, tile, random_array(rng, (1, 3, 16 - size, size), DType.F32), w, bias)
+
+
+def test_bands_and_runs() -> None:
+    """More tiles than one band has, of several images; and few tiles with many filters, cut into runs for workers."""
+    rng = np.random.default_rng(8)
+    check(SAME, 2, random_array(rng, (3, 48, 21, 37), DType.F32), weights(rng, 32, 48, 3, 3))
+    check(SAME, 4, random_array(rng, (1, 130, 14, 14), DType.F32), weights(rng, 150, 130, 3, 3))
+
+
+def test_residual_in_place() -> None:
+    rng = np.random.default_rng(9)
+    op = Conv((1, 1), (1, 1, 1, 1), (1, 1), 1, Activation("relu"))
+    x, w = random_array(rng, (1, 8, 9, 9), DType.F32), weights(rng, 20, 8, 3, 3)
+    check(op, 4, x, w, None, random_array(rng, (1, 20, 9, 9), DType.F32), inplace=3)
+
+
+@pytest.mark.parametrize("tile", TILES)
+def test_parts_that_begin_at_tiles_give_the_same_bits(tile: int) -> None:
+    rng = np.random.default_rng(10)
+    x, w = random_array(rng, (1, 80, 30, 26), DType.F32), weights(rng, 48, 80, 3, 3)
+    packed = transformed(w, tile)
+
+    def run(isa: str, op: Conv, x: np.ndarray, packed: np.ndarray) -> np.ndarray:
+        high, wide = (x.shape[2 + i] + op.pads[i] + op.pads[2 + i] - 2 for i in range(2))
+        y = TensorType(DType.F32, (1, packed.shape[1], high, wide))
+        return run_step("conv_winograd", [x, packed], [y], attributes(op, tile), (BLOCK16, WEIGHT16, BLOCK16), isa)[0]
+
+    for isa in isas():
+        whole, cut = run(isa, SAME, x, packed), 2 * tile
+        top = run(isa, Conv((1, 1), (1, 1, 0, 1), (1, 1)), x[:, :, : cut + 1], packed)
+        bottom = run(isa, Conv((1, 1), (0, 1, 1, 1), (1, 1)), x[:, :, cut - 1 :], packed)
+        right = run(isa, Conv((1, 1), (1, 0, 1, 1), (1, 1)), x[:, :, :, cut - 1 :], packed[:, 16:])
+        assert np.concatenate([top, bottom], 2).tobytes() == whole.tobytes()
+        assert right.tobytes() == whole[:, 16:, :, cut:].tobytes()
+
+
+def test_nothing() -> None:
+    for n, k in ((0, 4), (1, 0)):
+        check(SAME, 4, np.ones((n, 3, 5, 5), np.float32), np.ones((k, 3, 3, 3), np.float32))
+
+
+def test_operands_are_proven() -> None:
+    x, w = np.ones((1, 3, 5, 5), np.float32), transformed(np.ones((4, 3, 3, 3), np.float32), 4)
+    y = TensorType(DType.F32, (1, 4, 5, 5))
+
+    def run(
+        op: Conv = SAME,
+        tile: int = 4,
+        w: np.ndarray = w,
+        y: TensorType = y,
+        layouts: Sequence[Layout] = (BLOCK16, WEIGHT16, BLOCK16),
+    ) -> None:
+        run_step("conv_winograd", [x, w], [y], attributes(op, tile), layouts)
+
+    run()
+    for change in (
+        {"op": Conv((1, 1), (1, 1, 1, 0), (1, 1))},
+        {"op": Conv((1, 1), (2, 2, 2, 2), (2, 2))},
+        {"op": Conv((2, 2), (3, 3, 3, 3), (1, 1))},
+        {"op": Conv((1, 1), (1, 1, 1, 1), (1, 1), 2)},
+        {"op": Conv((1, 1), (1, 1, 1, 1), (1, 1), 1, Activation("is_nan"))},
+        {"tile": 2},
+        {"tile": 3},
+        {"tile": 8},
+        {"w": w[:-1]},
+        {"w": w[:, :, :-1]},
+        {"w": w[:, :-1]},
+        {"y": TensorType(DType.F32, (1, 17, 5, 5))},
+        {"y": TensorType(DType.F32, (1, 4, 5, 6))},
+        {"y": TensorType(DType.I32, (1, 4, 5, 5))},
+        {"layouts": (PLANAR, WEIGHT16, BLOCK16)},
+        {"layouts": (BLOCK16, PLANAR, BLOCK16)},
+        {"layouts": (BLOCK16, WEIGHT16, PLANAR)},
+    ):
+        with pytest.raises(Rejected):
+            run(**change)  # type: ignore[arg-type]
