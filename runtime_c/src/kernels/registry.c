@@ -26,6 +26,7 @@
   X(gather_nd)           \
   X(grid_sample)         \
   X(linear)              \
+  X(linear_sparse)       \
   X(lp_normalize)        \
   X(lrn)                 \
   X(matmul)              \

@@ -212,11 +212,13 @@ def run_step(
     workers: int = 1,
     piece: int = 0,
     boxes: Sequence[Box | None] = (),
+    constants: Sequence[int] = (),
 ) -> list[np.ndarray]:
     """The outputs of one step.
 
     `layouts`: of the inputs, then of the outputs, or one for all; `inplace`: the input that the first output lies over;
-    `boxes`: of the larger tensors that the inputs, then the outputs, are views of, if any are.
+    `boxes`: of the larger tensors that the inputs, then the outputs, are views of, if any are; `constants`: inputs that
+    are known when the step is prepared.
     """
     operands = len(inputs) + len(outputs)
     lay = [layouts] * operands if isinstance(layouts, Layout) else list(layouts)
@@ -225,6 +227,9 @@ def run_step(
     rows = zip(types, lay, values, views, strict=True)
     buffers = [None if t is None else _Buffer(t, layout, x, box) for t, layout, x, box in rows]
     sources, targets = buffers[: len(inputs)], [b for b in buffers[len(inputs) :] if b]
+    for constant in (sources[i] for i in constants):
+        assert constant is not None
+        constant.tensor.constant = True
     if inplace is not None:
         taken = sources[inplace]
         assert taken is not None

@@ -1,0 +1,234 @@
+/* linear_sparse: rows of a planar input times a constant matrix of which only the non-zeros are stored, plus bias and
+ * activation. */
+#include <string.h>
+
+#include "base/checked.h"
+#include "kernels/activation.h"
+#include "kernels/partition.h"
+#include "kernels/simd/simd.h"
+#include "kernels/walk.h"
+
+enum {
+  TILE = 4096,             /* inputs whose entries follow each other */
+  BLOCK = 16,              /* columns that have one start */
+  LANES = 4,               /* rows that are computed together */
+  UNCHECKED = 16,          /* entries of one row between two checks of where they read; of four rows: 4 */
+  AHEAD = 1024,            /* entries of the stream that are on their way */
+  SLACK = 255 * UNCHECKED, /* floats behind the inputs that entries may reach */
+};
+
+typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* A task computes a band of `lanes` rows by a run of blocks of columns. Its inputs lie in scratch as [depth][lanes], zeros
+ * behind them, since no index has been looked at before; its sums as [columns][lanes]. */
+typedef struct sparse_state {
+  ert_activation activation;
+  const ert_simd *simd;
+  ert_walk walk; /* over the first elements of the rows of x and y */
+  int64_t rows, depth, columns, tiles, blocks;
+  int64_t lanes, bands, runs;
+  int64_t counts_tile, starts_tile; /* elements between tiles */
+} sparse_state;
+
+static edgert_status sparse_prove(const ert_prepare *p) {
+  ERT_TRY(ert_expect_operands(p, 5, 6, 1, 1));
+  ERT_TRY(ert_expect_planar(p));
+  const ert_tensor *x = p->step->in[0], *y = p->step->out[0], *bias = p->step->n_in > 5 ? p->step->in[5] : NULL;
+  static const edgert_dtype dtypes[] = {EDGERT_F32, EDGERT_F32, EDGERT_U8, EDGERT_U16, EDGERT_I32};
+  for (int i = 0; i < 5; i++) ERT_TRY(ert_expect_dtype(p, p->step->in[i], dtypes[i]));
+  ERT_TRY(ert_expect_dtype(p, y, EDGERT_F32));
+  if (x->rank < 1 || y->rank < 1) return ert_reject(p, "rank of the input", "at least 1", "0");
+  int64_t y_shape[ERT_MAX_RANK];
+  memcpy(y_shape, x->shape, sizeof y_shape);
+  const int64_t depth = x->shape[x->rank - 1], columns = y->shape[y->rank - 1], tiles = ert_ceil_divide(depth, TILE);
+  y_shape[x->rank - 1] = columns;
+  ERT_TRY(ert_expect_shape(p, y, x->rank, y_shape));
+  for (int i = 1; i < 3; i++) {
+    const ert_tensor *stream = p->step->in[i];
+    if (!stream->constant || !stream->compact)
+      return ert_reject(p, "non-zeros", "a constant, no part of one", "others");
+    ERT_TRY(ert_expect_shape(p, stream, 1, p->step->in[1]->shape));
+  }
+  for (int i = 3; i < 5; i++)
+    if (!p->step->in[i]->constant) return ert_reject(p, "counts and starts", "constants", "others");
+  ERT_TRY(ert_expect_shape(p, p->step->in[3], 2, (const int64_t[]){tiles, columns}));
+  ERT_TRY(ert_expect_shape(p, p->step->in[4], 2, (const int64_t[]){tiles, ert_ceil_divide(columns, BLOCK)}));
+  if (!bias) return EDGERT_OK;
+  ERT_TRY(ert_expect_dtype(p, bias, EDGERT_F32));
+  return ert_expect_shape(p, bias, 1, &columns);
+}
+
+/* The entries of every block lie in the stream. */
+static edgert_status sparse_prove_blocks(const ert_prepare *p, const sparse_state *s) {
+  const uint16_t *counts = p->step->in[3]->data;
+  const int32_t *starts = p->step->in[4]->data;
+  const int64_t entries = p->step->in[1]->elements;
+  for (int64_t t = 0; t < s->tiles; t++)
+    for (int64_t b = 0; b < s->blocks; b++) {
+      const int64_t end = ert_min64((b + 1) * BLOCK, s->columns), start = starts[t * s->starts_tile + b];
+      int64_t count = 0;
+      for (int64_t k = b * BLOCK; k < end; k++) count += counts[t * s->counts_tile + k];
+      if (start < 0 || start > entries || count > entries - start)
+        return ert_reject(p, "entries of a block", "within the stream", "%lld from %lld on, of %lld", (long long)count,
+                          (long long)start, (long long)entries);
+    }
+  return EDGERT_OK;
+}
+
+static edgert_status sparse_prepare(ert_prepare *p) {
+  ert_activation activation;
+  ERT_TRY(sparse_prove(p));
+  ERT_TRY(ert_activation_read(p, &activation));
+  p->step->tasks = 0;
+  p->step->scratch_bytes = 0;
+  const ert_tensor *x = p->step->in[0], *y = p->step->out[0];
+  if (y->elements == 0) return EDGERT_OK;
+  sparse_state *s;
+  ERT_TRY(ert_state(p, sizeof *s, (void **)&s));
+  s->activation = activation;
+  s->simd = p->simd;
+  s->depth = x->shape[x->rank - 1];
+  s->columns = y->shape[y->rank - 1];
+  s->rows = y->elements / s->columns;
+  s->tiles = ert_ceil_divide(s->depth, TILE);
+  s->blocks = ert_ceil_divide(s->columns, BLOCK);
+  s->counts_tile = ert_stride(p->step->in[3], 0);
+  s->starts_tile = ert_stride(p->step->in[4], 0);
+  ERT_TRY(sparse_prove_blocks(p, s));
+  s->lanes = s->rows == 1 ? 1 : LANES;
+  s->bands = ert_ceil_divide(s->rows, s->lanes);
+  s->runs = ert_min64(ert_pieces(s->bands, (double)s->rows * (double)p->step->in[1]->elements, p->workers), s->blocks);
+  s->walk.operands = 2;
+  for (int i = 0; i < x->rank - 1; i++)
+    ert_walk_push(&s->walk, x->shape[i], (const int64_t[]){ert_stride(x, i), ert_stride(y, i)});
+  ert_walk_merge(&s->walk, 0);
+  const size_t columns = (size_t)(ert_ceil_divide(s->blocks, s->runs) * BLOCK);
+  size_t floats;
+  if (!ert_multiply((size_t)s->lanes, columns + (size_t)s->depth, &floats) || !ert_add(floats, SLACK, &floats) ||
+      !ert_multiply(floats, sizeof(float), &p->step->scratch_bytes))
+    return ert_reject(p, "inputs of a row", "fewer", "%lld", (long long)s->depth);
+  p->step->tasks = s->bands * s->runs;
+  return EDGERT_OK;
+}
+
+/* ---- run ---- */
+
+/* Where four entries read, `at` being where the one before them does. */
+static inline void go_on(const uint8_t *indices, size_t *at, size_t where[4]) {
+  where[0] = *at + indices[0];
+  where[1] = *at + ((size_t)indices[0] + indices[1]);
+  where[2] = where[1] + indices[2];
+  where[3] = *at = where[1] + ((size_t)indices[2] + indices[3]);
+}
+
+/* Both add the entries of `columns` columns of a tile of `inputs` to y [columns][lanes], in the same order: each of four
+ * sums takes every fourth entry of a column. x is [inputs][lanes]. */
+static void add_to_one(const float *x, size_t inputs, const float *values, const uint8_t *indices,
+                       const uint16_t *counts, int64_t columns, float *y) {
+  for (int64_t k = 0; k < columns; k++) {
+    quad sums = {0};
+    size_t at = 0, count = counts[k], w[4];
+    for (; count >= UNCHECKED; count -= UNCHECKED) {
+      __builtin_prefetch(values + AHEAD);
+      __builtin_prefetch(indices + AHEAD);
+      at = at < inputs ? at : inputs;
+      for (int e = 0; e < UNCHECKED; e += 4, values += 4, indices += 4) {
+        go_on(indices, &at, w);
+        sums += *(const quad *)values * (quad){x[w[0]], x[w[1]], x[w[2]], x[w[3]]};
+      }
+    }
+    at = at < inputs ? at : inputs;
+    for (; count >= 4; count -= 4, values += 4, indices += 4) {
+      go_on(indices, &at, w);
+      sums += *(const quad *)values * (quad){x[w[0]], x[w[1]], x[w[2]], x[w[3]]};
+    }
+    quad last = {0};
+    for (size_t e = 0; e < count; e++) last[e] = values[e] * x[at += indices[e]];
+    sums += last;
+    values += count, indices += count;
+    y[k] += (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  }
+}
+
+static void add_to_four(const float *x, size_t inputs, const float *values, const uint8_t *indices,
+                        const uint16_t *counts, int64_t columns, float *y) {
+  const quad *rows = (const quad *)x;
+  for (int64_t k = 0; k < columns; k++) {
+    quad sums[4] = {{0}};
+    size_t at = 0, count = counts[k], w[4];
+    for (; count >= 4; count -= 4, values += 4, indices += 4) {
+      at = at < inputs ? at : inputs;
+      go_on(indices, &at, w);
+      for (int e = 0; e < 4; e++) sums[e] += values[e] * rows[w[e]];
+    }
+    at = at < inputs ? at : inputs;
+    for (size_t e = 0; e < count; e++) sums[e] += values[e] * rows[at += indices[e]];
+    values += count, indices += count;
+    ((quad *)y)[k] += (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  }
+}
+
+/* Rows [row, row + rows) of x as [depth][lanes]. */
+static void copy_band(const ert_step *step, int64_t row, int64_t rows, float *copy) {
+  const sparse_state *s = step->state;
+  const int64_t lanes = s->lanes;
+  ert_cursor c;
+  if (rows < lanes) memset(copy, 0, (size_t)(s->depth * lanes) * sizeof(float));
+  memset(copy + s->depth * lanes, 0, SLACK * sizeof(float));
+  ert_walk_seek(&s->walk, row, &c);
+  for (int64_t r = 0; r < rows; r++, ert_walk_advance(&s->walk, &c, 1)) {
+    const float *x = (const float *)step->in[0]->data + c.offset[0];
+    if (lanes == 1)
+      memcpy(copy, x, (size_t)s->depth * sizeof(float));
+    else
+      for (int64_t i = 0; i < s->depth; i++) copy[i * lanes + r] = x[i];
+  }
+}
+
+/* Columns [first, first + columns) of the sums of a band, finished. */
+static void store_band(const ert_step *step, int64_t row, int64_t rows, int64_t first, int64_t columns,
+                       const float *sums) {
+  const sparse_state *s = step->state;
+  const ert_activation *a = &s->activation;
+  ert_cursor c;
+  ert_walk_seek(&s->walk, row, &c);
+  for (int64_t r = 0; r < rows; r++, ert_walk_advance(&s->walk, &c, 1)) {
+    float *y = (float *)step->out[0]->data + c.offset[1] + first;
+    for (int64_t k = 0; k < columns; k++) y[k] = sums[k * s->lanes + r];
+    if (a->kind != ERT_UNARY_IDENTITY) s->simd->unary(a->kind, a->alpha, a->beta, y, y, (size_t)columns);
+  }
+}
+
+static void sparse_run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
+  if (begin == end) return; /* an empty output has no state */
+  const sparse_state *s = step->state;
+  const float *values = step->in[1]->data, *bias = step->n_in > 5 && step->in[5] ? step->in[5]->data : NULL;
+  const uint8_t *indices = step->in[2]->data;
+  const uint16_t *counts = step->in[3]->data;
+  const int32_t *starts = step->in[4]->data;
+  const int64_t lanes = s->lanes;
+  float *copy = scratch, *sums = copy + s->depth * lanes + SLACK;
+  int64_t copied = -1;
+  for (int64_t i = begin; i < end; i++) {
+    const int64_t band = i / s->runs, run = i % s->runs;
+    const int64_t row = band * lanes, rows = ert_min64(lanes, s->rows - row);
+    const int64_t block = ert_cut_at(s->blocks, s->runs, run), block_end = ert_cut_at(s->blocks, s->runs, run + 1);
+    const int64_t first = block * BLOCK, columns = ert_min64(block_end * BLOCK, s->columns) - first;
+    if (copied != band) copy_band(step, row, rows, copy);
+    copied = band;
+    for (int64_t k = 0; k < columns; k++)
+      for (int64_t l = 0; l < lanes; l++) sums[k * lanes + l] = bias ? bias[first + k] : 0;
+    for (int64_t t = 0; t < s->tiles; t++)
+      for (int64_t b = block; b < block_end; b++) {
+        const int32_t start = starts[t * s->starts_tile + b];
+        (lanes == 1 ? add_to_one : add_to_four)(
+            copy + t * TILE * lanes, (size_t)ert_min64(TILE, s->depth - t * TILE), values + start, indices + start,
+            counts + t * s->counts_tile + b * BLOCK, ert_min64(BLOCK, s->columns - b * BLOCK),
+            sums + (b * BLOCK - first) * lanes);
+      }
+    store_band(step, row, rows, first, columns, sums);
+  }
+}
+
+const ert_kernel ert_kernel_linear_sparse = {
+    .name = "linear_sparse", .prepare = sparse_prepare, .run = sparse_run, .views = true};
