@@ -1,0 +1,247 @@
+/* conv_sparse: convolution of planar activations with weights most of which are zero: only the others are stored. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "kernels/activation.h"
+#include "kernels/partition.h"
+#include "kernels/sparse_geometry.h"
+
+enum { SUMS_FLOATS = 64 * 1024 }; /* between tiles the sums of a block of filters stay in the second-level cache */
+
+typedef struct sparse_state {
+  ert_sparse_geometry s;
+  const ert_simd *simd;
+  ert_finish finish;
+  ert_strides x, y, residual;
+  int64_t counts_tile, counts_filter, starts_tile; /* elements between neighbours */
+  int64_t runs;                                    /* of filters: tasks that share a strip */
+  int64_t block;                                   /* filters whose sums are kept between tiles */
+  size_t sums_at, sums_filter, sums_chunk;         /* in scratch: floats */
+  ptrdiff_t columns[];
+} sparse_state;
+
+/* Operands of a step, by their places. */
+enum { X, VALUES, INDICES, COUNTS, STARTS, BIAS, RESIDUAL, MOST_INPUTS };
+
+static const ert_tensor *operand(const ert_step *step, uint32_t i) { return i < step->n_in ? step->in[i] : NULL; }
+
+/* The non-zeros of every 16 filters of a tile lie within the stream. */
+static edgert_status prove_stream(const ert_prepare *p, const sparse_state *s) {
+  const ert_step *step = p->step;
+  const int64_t stored = step->in[VALUES]->shape[0], filters = step->out[0]->shape[1];
+  for (int64_t tile = 0; tile < s->s.tiles; tile++)
+    for (int64_t block = 0; block * 16 < filters; block++) {
+      const uint8_t *counts =
+          (const uint8_t *)step->in[COUNTS]->data + tile * s->counts_tile + block * 16 * s->counts_filter;
+      const int64_t start = ((const int32_t *)step->in[STARTS]->data)[tile * s->starts_tile + block];
+      int64_t count = 0;
+      for (int64_t k = 0; k < ert_min64(16, filters - block * 16); k++)
+        for (int64_t g = 0; g < s->s.groups; g++) count += counts[k * s->counts_filter + g];
+      if (start < 0 || start > stored || count > stored - start)
+        return ert_reject(p, "non-zeros of a block of filters", "ones that are stored",
+                          "%" PRId64 " from number %" PRId64 " on, of %" PRId64, count, start, stored);
+    }
+  return EDGERT_OK;
+}
+
+static edgert_status expect_stream(const ert_prepare *p, const ert_sparse_geometry *s) {
+  const ert_step *step = p->step;
+  const int64_t filters = step->out[0]->shape[1];
+  ERT_TRY(ert_expect_dtype(p, step->in[VALUES], EDGERT_F32));
+  ERT_TRY(ert_expect_dtype(p, step->in[INDICES], EDGERT_U8));
+  ERT_TRY(ert_expect_dtype(p, step->in[COUNTS], EDGERT_U8));
+  ERT_TRY(ert_expect_dtype(p, step->in[STARTS], EDGERT_I32));
+  ERT_TRY(ert_expect_shape(p, step->in[VALUES], 1, step->in[VALUES]->shape));
+  ERT_TRY(ert_expect_shape(p, step->in[INDICES], 1, step->in[VALUES]->shape));
+  ERT_TRY(ert_expect_shape(p, step->in[COUNTS], 3, (const int64_t[]){s->tiles, filters, s->groups}));
+  ERT_TRY(ert_expect_shape(p, step->in[STARTS], 2, (const int64_t[]){s->tiles, ert_ceil_divide(filters, 16)}));
+  if (!step->in[COUNTS]->constant || !step->in[STARTS]->constant)
+    return ert_reject(p, "counts and starts", "constants", "values that are computed");
+  if (operand(step, BIAS)) {
+    ERT_TRY(ert_expect_dtype(p, step->in[BIAS], EDGERT_F32));
+    ERT_TRY(ert_expect_shape(p, step->in[BIAS], 1, &filters));
+  }
+  return operand(step, RESIDUAL) ? ert_expect_same_type(p, step->out[0], step->in[RESIDUAL]) : EDGERT_OK;
+}
+
+/* Scratch: the lines of all channels, as many more as an index can reach behind them, and sums; its size in floats. */
+static bool lay_out(sparse_state *s, size_t *inputs, size_t *floats) {
+  const ert_sparse_geometry *g = &s->s;
+  const size_t line = (size_t)g->line, most = (size_t)s->simd->sparse_limits.most;
+  const int64_t chunks = ert_ceil_divide(g->rows, g->chunk);
+  size_t behind, size = (size_t)g->tiles * (size_t)g->tile; /* at most the channels and 255 more */
+  if (!ert_multiply(size, (size_t)g->lines, &size) || !ert_multiply(size, line, inputs) ||
+      !ert_multiply(line, 2 * ERT_SPARSE_LINES, &behind) || !ert_add(*inputs, behind, &size) ||
+      !ert_add(size, (size_t)g->reach + most + ERT_SPARSE_SLACK, &size) || !ert_align_up(size, 16, &s->sums_at))
+    return false;
+  s->sums_filter = (most + 15) / 16 * 16;
+  const int64_t columns = g->segments > 1 ? ert_ceil_divide(g->g.out[2], g->segments) + g->unit : g->g.out[2];
+  const size_t summed = (size_t)(ert_ceil_divide(ert_sparse_floats(g, g->chunk, columns), 16) * 16);
+  if (summed < s->sums_filter) s->sums_filter = summed;
+  s->block = g->g.filters;
+  if (g->tiles > 1) {
+    s->block = ert_min64(s->block, ert_max64(SUMS_FLOATS / (int64_t)s->sums_filter / chunks / 16 * 16, 16));
+    s->sums_chunk = (size_t)s->block * s->sums_filter;
+    size = s->sums_chunk * (size_t)chunks;
+  } else {
+    size = 0;
+  }
+  return ert_add(s->sums_at, size, floats) && *floats <= SIZE_MAX / 64;
+}
+
+/* Tasks: strips, and runs of filters where strips are too few for the workers. */
+static void cut(ert_prepare *p, sparse_state *s) {
+  const ert_conv_geometry *g = &s->s.g;
+  const int64_t strips = g->batch * g->groups * g->out[0] * s->s.strips * s->s.segments;
+  const double products = (double)p->step->in[VALUES]->elements * (double)ert_volume(g->out) * (double)g->batch;
+  s->runs = ert_min64(ert_pieces(strips, products, p->workers), ert_ceil_divide(g->filters, 16));
+  p->step->tasks = strips * s->runs;
+}
+
+static edgert_status sparse_prepare(ert_prepare *p) {
+  sparse_state state = {.simd = p->simd}, *s;
+  ert_activation activation;
+  ERT_TRY(ert_expect_operands(p, STARTS + 1, MOST_INPUTS, 1, 1));
+  ERT_TRY(ert_expect_planar(p));
+  ERT_TRY(ert_activation_read(p, &activation));
+  ert_allow_in_place(p, RESIDUAL);
+  p->step->tasks = 0;
+  p->step->scratch_bytes = 0;
+  const ert_tensor *x = p->step->in[X], *y = p->step->out[0], *residual = operand(p->step, RESIDUAL);
+  if (x->rank < 3 || x->rank > 5) return ert_reject(p, "rank of the input", "3 to 5", "%d", x->rank);
+  if (y->rank != x->rank) return ert_reject(p, "rank of the output", "that of the input", "%d", y->rank);
+  state.finish = ert_finish_of(activation);
+  state.x = ert_strides_of(x);
+  state.y = ert_strides_of(y);
+  state.residual = residual ? ert_strides_of(residual) : state.y;
+  int64_t out[3] = {1, 1, 1};
+  for (int i = 2; i < y->rank; i++) out[i + 3 - y->rank] = y->shape[i];
+  const bool joined = ert_positions_joined(&state.y, out) && ert_positions_joined(&state.residual, out);
+  ERT_TRY(ert_sparse_geometry_read(p, joined, &state.s));
+  ERT_TRY(expect_stream(p, &state.s));
+  if (y->elements == 0) return EDGERT_OK;
+  state.counts_tile = ert_stride(p->step->in[COUNTS], 0);
+  state.counts_filter = ert_stride(p->step->in[COUNTS], 1);
+  state.starts_tile = ert_stride(p->step->in[STARTS], 0);
+  ERT_TRY(prove_stream(p, &state));
+  size_t inputs, floats;
+  if (!lay_out(&state, &inputs, &floats))
+    return ert_reject(p, "inputs of one strip", "fewer bytes than memory can have", "more");
+  const double positions = (double)ert_volume(state.s.g.out);
+  ERT_TRY(ert_conv_expect_worth(p, (int64_t)inputs, positions * (double)state.s.g.filters));
+  cut(p, &state);
+  ERT_TRY(ert_state(p, sizeof *s + (size_t)state.s.groups * sizeof *s->columns, (void **)&s));
+  *s = state;
+  ert_sparse_columns(&s->s, s->columns);
+  p->step->scratch_bytes = floats * sizeof(float);
+  return EDGERT_OK;
+}
+
+/* Where in the stream the non-zeros of a filter in a tile begin. */
+static int64_t position_of(const sparse_state *s, const ert_step *step, int64_t tile, int64_t filter) {
+  const uint8_t *counts = (const uint8_t *)step->in[COUNTS]->data + tile * s->counts_tile;
+  int64_t at = ((const int32_t *)step->in[STARTS]->data)[tile * s->starts_tile + filter / 16];
+  for (int64_t k = filter / 16 * 16; k < filter; k++)
+    for (int64_t g = 0; g < s->s.groups; g++) at += counts[k * s->counts_filter + g];
+  return at;
+}
+
+/* Copies the inputs of a strip, and the zeros that the first of the lines behind them begins with. */
+static void copy_inputs(const sparse_state *s, const ert_step *step, const ert_sparse_strip *strip, int64_t image,
+                        int64_t group, float *to) {
+  ert_sparse_run runs[ERT_SPARSE_RUNS];
+  const int64_t channels = s->s.g.channels;
+  const ert_sparse_copy copy = {
+      .x = (const float *)step->in[X]->data + image * s->x.image + group * channels * s->x.channel,
+      .x_channel = s->x.channel,
+      .step = (size_t)s->s.g.stride[2],
+      .runs = runs,
+      .n_runs = ert_sparse_runs(&s->s, &s->x, strip, runs),
+      .channels = (size_t)channels,
+      .to = to,
+  };
+  s->simd->sparse_copy(&copy);
+  memset(to + channels * s->s.lines * s->s.line, 0, (size_t)s->s.line * sizeof(float));
+}
+
+static void activate(const sparse_state *s, const ert_sparse *d) {
+  const ert_activation *a = &s->finish.activation;
+  for (size_t k = 0; k < d->filters; k++)
+    for (size_t r = 0; r < d->rows; r++) {
+      float *y = d->y + (ptrdiff_t)k * d->y_filter + (ptrdiff_t)r * d->y_row;
+      s->simd->unary(a->kind, a->alpha, a->beta, y, y, d->pixels);
+    }
+}
+
+/* Outputs of filters [filter, filter + count) of a strip of an image; `filter` counts those of all groups. */
+static void run_block(const sparse_state *s, const ert_step *step, const ert_sparse_strip *strip, int64_t image,
+                      int64_t filter, int64_t count, float *scratch) {
+  const ert_tensor *bias = operand(step, BIAS), *residual = operand(step, RESIDUAL);
+  const ert_sparse_geometry *g = &s->s;
+  ert_sparse d = {
+      .line = (size_t)g->line,
+      .counts_filter = s->counts_filter,
+      .columns = s->columns,
+      .groups = (size_t)g->groups,
+      .shift = g->shift,
+      .bias = bias ? (const float *)bias->data + filter : NULL,
+      .sums_filter = s->sums_filter,
+      .y_filter = s->y.channel,
+      .y_row = s->y.row,
+      .residual_filter = s->residual.channel,
+      .residual_row = s->residual.row,
+      .filters = (size_t)count,
+      .pixels = (size_t)strip->columns,
+      .lo = s->finish.lo,
+      .hi = s->finish.hi,
+  };
+  for (int64_t tile = 0; tile < g->tiles; tile++) {
+    const int64_t at = position_of(s, step, tile, filter);
+    d.values = (const float *)step->in[VALUES]->data + at;
+    d.indices = (const uint8_t *)step->in[INDICES]->data + at;
+    d.counts = (const uint8_t *)step->in[COUNTS]->data + tile * s->counts_tile + filter * s->counts_filter;
+    d.first = tile == 0;
+    d.last = tile == g->tiles - 1;
+    for (int64_t row = 0; row < strip->rows; row += g->chunk) {
+      const int64_t y_row = strip->row + row;
+      d.rows = (size_t)ert_min64(g->chunk, strip->rows - row);
+      d.floats = (size_t)ert_sparse_floats(g, (int64_t)d.rows, strip->columns);
+      d.x = scratch + (tile * g->tile * g->lines + row) * g->line;
+      d.sums = scratch + s->sums_at + (size_t)(row / g->chunk) * s->sums_chunk;
+      d.y = (float *)step->out[0]->data + ert_position(&s->y, image, strip->depth, y_row, strip->column) +
+            filter * s->y.channel;
+      if (residual)
+        d.residual = (const float *)residual->data +
+                     ert_position(&s->residual, image, strip->depth, y_row, strip->column) +
+                     filter * s->residual.channel;
+      s->simd->sparse(&d);
+      if (d.last && s->finish.function) activate(s, &d);
+    }
+  }
+}
+
+static void sparse_run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
+  if (begin == end) return; /* an empty output has no state */
+  const sparse_state *s = step->state;
+  const ert_conv_geometry *g = &s->s.g;
+  const int64_t strips = s->s.strips * s->s.segments, units = ert_ceil_divide(g->filters, 16);
+  int64_t copied = -1;
+  for (int64_t task = begin; task < end; task++) {
+    const int64_t run = task % s->runs, all = task / s->runs; /* of all strips */
+    int64_t rest = all / strips;
+    const int64_t depth = rest % g->out[0];
+    rest /= g->out[0];
+    const int64_t group = rest % g->groups, image = rest / g->groups;
+    const ert_sparse_strip strip = ert_sparse_strip_at(&s->s, depth, all % strips);
+    if (copied != all) copy_inputs(s, step, &strip, image, group, scratch);
+    copied = all;
+    const int64_t last = ert_min64(ert_cut_at(units, s->runs, run + 1) * 16, g->filters);
+    for (int64_t k = ert_cut_at(units, s->runs, run) * 16; k < last; k += s->block)
+      run_block(s, step, &strip, image, group * g->filters + k, ert_min64(s->block, last - k), scratch);
+  }
+}
+
+extern const ert_kernel ert_kernel_conv_sparse;
+const ert_kernel ert_kernel_conv_sparse = {
+    .name = "conv_sparse", .prepare = sparse_prepare, .run = sparse_run, .views = true};

@@ -1,0 +1,151 @@
+/* Sparse inner loop: the pixels of one filter stay in registers while its non-zeros of a tile of channels pass by.
+ *
+ * A non-zero is a broadcast weight and one multiply-add a vector, whose inputs come straight from the tile in the first-level
+ * cache. Loads are the limit, so four indices and four weights are loaded at once and taken apart in registers, and columns
+ * that are not aligned are summed up as if they were: between groups of non-zeros the accumulators move by one pixel. */
+#ifndef ERT_KERNELS_SIMD_F32_SPARSE_H
+#define ERT_KERNELS_SIMD_F32_SPARSE_H
+
+#include "kernels/simd/simd.h"
+#include "kernels/simd/vec.h"
+
+/* How many accumulators, four weights and a broadcast one fit the registers. */
+#define SPARSE_TO_12(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
+#define SPARSE_TO_14(X) SPARSE_TO_12(X) X(13) X(14)
+#define SPARSE_TO_16(X) SPARSE_TO_14(X) X(15) X(16)
+#define SPARSE_TO_24(X) SPARSE_TO_16(X) X(17) X(18) X(19) X(20) X(21) X(22) X(23) X(24)
+
+/* Four weights, repeated in every 16 bytes of a vector; one of them in all lanes; a vector moved by one lane, the first
+ * one of `next` filling the last; every second lane of two vectors. */
+#if defined(__x86_64__) && ERT_VECTOR_BYTES == 64
+#define SPARSE_COUNTS SPARSE_TO_14
+enum { SPARSE_MOST = 14 * VL };
+#define sparse_lane(four, i) ((vf)_mm512_permute_ps((__m512)(four), (i) * 0x55))
+ERT_INLINE vf sparse_four(const float *w) { return (vf)_mm512_broadcast_f32x4(_mm_loadu_ps(w)); }
+ERT_INLINE vf sparse_move(vf v, vf next) { return (vf)_mm512_alignr_epi32((__m512i)next, (__m512i)v, 1); }
+ERT_INLINE vf sparse_even(vf a, vf b) {
+  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  return (vf)_mm512_permutex2var_ps((__m512)a, even, (__m512)b);
+}
+#elif defined(__x86_64__) && ERT_VECTOR_BYTES == 32
+#define SPARSE_COUNTS        SPARSE_TO_12
+enum { SPARSE_MOST = 12 * VL };
+#define sparse_lane(four, i) ((vf)_mm256_permute_ps((__m256)(four), (i) * 0x55))
+ERT_INLINE vf sparse_four(const float *w) { return (vf)_mm256_broadcast_ps((const __m128 *)w); }
+ERT_INLINE vf sparse_move(vf v, vf next) {
+  const __m256i middle = (__m256i)_mm256_permute2f128_ps((__m256)v, (__m256)next, 0x21);
+  return (vf)_mm256_alignr_epi8(middle, (__m256i)v, 4);
+}
+ERT_INLINE vf sparse_even(vf a, vf b) {
+  return (vf)_mm256_permute4x64_pd((__m256d)_mm256_shuffle_ps((__m256)a, (__m256)b, 0x88), 0xd8);
+}
+#elif defined(__x86_64__)
+#define SPARSE_COUNTS        SPARSE_TO_12
+enum { SPARSE_MOST = 12 * VL };
+#define sparse_lane(four, i) ((vf)_mm_shuffle_ps((__m128)(four), (__m128)(four), (i) * 0x55))
+ERT_INLINE vf sparse_four(const float *w) { return vload(w); }
+ERT_INLINE vf sparse_move(vf v, vf next) {
+  const __m128 mixed = _mm_move_ss((__m128)v, (__m128)next);
+  return (vf)_mm_shuffle_ps(mixed, mixed, 0x39);
+}
+ERT_INLINE vf sparse_even(vf a, vf b) { return (vf)_mm_shuffle_ps((__m128)a, (__m128)b, 0x88); }
+#else
+#define SPARSE_COUNTS        SPARSE_TO_24
+enum { SPARSE_MOST = 24 * VL };
+#define sparse_lane(four, i) ((vf)vdupq_laneq_f32((float32x4_t)(four), i))
+ERT_INLINE vf sparse_four(const float *w) { return vload(w); }
+ERT_INLINE vf sparse_move(vf v, vf next) { return (vf)vextq_f32((float32x4_t)v, (float32x4_t)next, 1); }
+ERT_INLINE vf sparse_even(vf a, vf b) { return (vf)vuzp1q_f32((float32x4_t)a, (float32x4_t)b); }
+#endif
+
+#define sparse_load       vload
+#define sparse_load_part  vload_part
+#define sparse_store      vstore
+#define sparse_store_part vstore_part
+#define sparse_min        vmin
+#define sparse_max        vmax
+#define OP(name)          sparse_##name
+#define SPARSE_VECTOR     vf
+#define SPARSE_VL         VL
+#include "kernels/simd/f32-sparse-rows.h"
+#undef OP
+#undef SPARSE_VECTOR
+#undef SPARSE_VL
+#undef SPARSE_COUNTS
+
+#if ERT_VECTOR_BYTES == 64 /* half vectors, of which narrow images waste fewer lanes */
+typedef float vh __attribute__((vector_size(32)));
+typedef float vh_at __attribute__((vector_size(32), aligned(4), may_alias));
+enum { SPARSE_UNIT = VL / 2, SPARSE_UNIT_MOST = 16 * SPARSE_UNIT };
+#define half_lane(four, i) ((vh)_mm256_permute_ps((__m256)(four), (i) * 0x55))
+ERT_INLINE vh half_four(const float *w) { return (vh)_mm256_broadcast_ps((const __m128 *)w); }
+ERT_INLINE vh half_load(const float *p) { return *(const vh_at *)p; }
+ERT_INLINE void half_store(float *p, vh v) { *(vh_at *)p = v; }
+ERT_INLINE vh half_load_part(const float *p, size_t n) {
+  return (vh)_mm256_maskz_loadu_ps((__mmask8)((1u << n) - 1), p);
+}
+ERT_INLINE void half_store_part(float *p, vh v, size_t n) {
+  _mm256_mask_storeu_ps(p, (__mmask8)((1u << n) - 1), (__m256)v);
+}
+ERT_INLINE vh half_max(vh bound, vh x) { return (vh)_mm256_max_ps((__m256)bound, (__m256)x); }
+ERT_INLINE vh half_min(vh bound, vh x) { return (vh)_mm256_min_ps((__m256)bound, (__m256)x); }
+ERT_INLINE vh half_move(vh v, vh next) { return (vh)_mm256_alignr_epi32((__m256i)next, (__m256i)v, 1); }
+#define SPARSE_COUNTS SPARSE_TO_16
+#define OP(name)      half_##name
+#define SPARSE_VECTOR vh
+#define SPARSE_VL     SPARSE_UNIT
+#include "kernels/simd/f32-sparse-rows.h"
+#undef OP
+#undef SPARSE_VECTOR
+#undef SPARSE_VL
+#undef SPARSE_COUNTS
+#else
+enum { SPARSE_UNIT = VL, SPARSE_UNIT_MOST = SPARSE_MOST };
+#endif
+
+static void sparse_run(const ert_sparse *s) {
+#if ERT_VECTOR_BYTES == 64
+  const size_t halves = (s->floats + SPARSE_UNIT - 1) / SPARSE_UNIT;
+  if ((s->rows > 1 && s->line % VL != 0) || (halves % 2 == 1 && halves <= SPARSE_UNIT_MOST / SPARSE_UNIT)) {
+    half_all[halves](s);
+    return;
+  }
+#endif
+  sparse_all[(s->floats + VL - 1) / VL](s);
+}
+
+/* to[i] = from[i * step] for i < n; whole vectors are written, zeros last. Returns how many floats were. */
+ERT_INLINE size_t sparse_fill(float *to, const float *from, size_t step, size_t n) {
+  size_t i = 0;
+  if (step == 1) {
+    for (; i + VL <= n; i += VL) vstore(to + i, vload(from + i));
+    if (i < n) vstore(to + i, vload_part(from + i, n - i)), i += VL;
+  } else if (step == 2) {
+    for (; i + VL < n; i += VL) vstore(to + i, sparse_even(vload(from + 2 * i), vload(from + 2 * i + VL)));
+    if (i < n) {
+      const size_t rest = 2 * (n - i) - 1, low = rest < VL ? rest : VL;
+      vstore(to + i, sparse_even(vload_part(from + 2 * i, low), vload_part(from + 2 * i + VL, rest - low)));
+      i += VL;
+    }
+  } else {
+    for (; i < n; i++) to[i] = from[i * step];
+  }
+  return i;
+}
+
+static void sparse_copy(const ert_sparse_copy *c) {
+  float *to = c->to, *filled = to; /* from `to` on there are zeros up to `filled`, if that is ahead */
+  const float *x = c->x;
+  for (size_t channel = 0; channel < c->channels; channel++, x += c->x_channel)
+    for (size_t r = 0; r < c->n_runs; r++) {
+      const ert_sparse_run *run = c->runs + r;
+      for (float *end = to + run->before; filled < end; filled += VL) vstore(filled, vzero());
+      to += run->before;
+      filled = to + sparse_fill(to, x + run->from, c->step, run->count);
+      to += run->count;
+      for (float *end = to + run->after; filled < end; filled += VL) vstore(filled, vzero());
+      to += run->after;
+    }
+}
+
+#endif

@@ -1,0 +1,57 @@
+/* The specification of the sparse inner loop: one output at a time. */
+#ifndef ERT_KERNELS_SIMD_SCALAR_SPARSE_H
+#define ERT_KERNELS_SIMD_SCALAR_SPARSE_H
+
+#include "kernels/simd/simd.h"
+
+static void sparse_pixel(const ert_sparse *s, const float *values, const uint8_t *indices, size_t filter, size_t row,
+                         size_t pixel) {
+  const uint8_t *counts = s->counts + (ptrdiff_t)filter * s->counts_filter;
+  const float *x = s->x + row * s->line + pixel;
+  float *y = s->y + (ptrdiff_t)filter * s->y_filter + (ptrdiff_t)row * s->y_row + (ptrdiff_t)pixel;
+  float *between = s->sums + filter * s->sums_filter + row * s->line + pixel;
+  float sum = 0, start;
+  for (size_t g = 0; g < s->groups; g++)
+    for (size_t n = counts[g]; n > 0; n--) sum += *values++ * x[s->columns[g] + (ptrdiff_t)(*indices++ * s->line)];
+  if (s->first) {
+    start = s->bias ? s->bias[filter] : 0.0f;
+    if (s->residual)
+      start +=
+          s->residual[(ptrdiff_t)filter * s->residual_filter + (ptrdiff_t)row * s->residual_row + (ptrdiff_t)pixel];
+  } else {
+    start = *between;
+  }
+  sum += start;
+  if (!s->last) {
+    *between = sum;
+    return;
+  }
+  if (sum < s->lo) sum = s->lo;
+  if (sum > s->hi) sum = s->hi;
+  *y = sum;
+}
+
+static void sparse_run(const ert_sparse *s) {
+  const float *values = s->values;
+  const uint8_t *indices = s->indices;
+  for (size_t filter = 0; filter < s->filters; filter++) {
+    for (size_t row = 0; row < s->rows; row++)
+      for (size_t pixel = 0; pixel < s->pixels; pixel++) sparse_pixel(s, values, indices, filter, row, pixel);
+    const uint8_t *counts = s->counts + (ptrdiff_t)filter * s->counts_filter;
+    for (size_t g = 0; g < s->groups; g++) values += counts[g], indices += counts[g];
+  }
+}
+
+static void sparse_copy(const ert_sparse_copy *c) {
+  float *to = c->to;
+  for (size_t channel = 0; channel < c->channels; channel++)
+    for (size_t r = 0; r < c->n_runs; r++) {
+      const ert_sparse_run *run = c->runs + r;
+      const float *from = c->x + (ptrdiff_t)channel * c->x_channel + run->from;
+      for (size_t i = 0; i < run->before; i++) *to++ = 0;
+      for (size_t i = 0; i < run->count; i++) *to++ = from[i * c->step];
+      for (size_t i = 0; i < run->after; i++) *to++ = 0;
+    }
+}
+
+#endif

@@ -1,0 +1,198 @@
+/* How a sparse convolution is cut into strips of output rows, and which lines of inputs a strip reads. */
+#include "kernels/sparse_geometry.h"
+
+#include <inttypes.h>
+
+#include "kernels/partition.h"
+
+enum {
+  TILE_FLOATS = 8 * 1024, /* the inputs of a tile stay in the first-level cache */
+  ROW_FLOATS = 64,        /* rows are not cut for the sake of more rows below this */
+  MOST_SHIFTS = 16,
+};
+
+static int64_t round_up(int64_t n, int64_t unit) { return ert_ceil_divide(n, unit) * unit; }
+
+/* The different phases, ascending, in which the taps of dimension d lie, and for each the last of its positions. False if
+ * there are more than `most`. */
+static bool find_phases(const ert_conv_geometry *g, int d, int64_t most, int64_t *phases, int64_t *last,
+                        int64_t *count) {
+  int64_t n = 0;
+  for (int64_t k = 0; k < g->kernel[d]; k++) {
+    const int64_t phase = k * g->dilation[d] % g->stride[d], position = k * g->dilation[d] / g->stride[d];
+    int64_t i = 0;
+    while (i < n && phases[i] < phase) i++;
+    if (i == n || phases[i] != phase) {
+      if (n == most) return false;
+      for (int64_t j = n; j > i; j--) phases[j] = phases[j - 1], last[j] = last[j - 1];
+      phases[i] = phase;
+      n++;
+    }
+    last[i] = position;
+  }
+  *count = n;
+  return true;
+}
+
+/* Lists the lines of a channel; false if they are too many. */
+static bool list_lines(ert_sparse_geometry *s) {
+  const ert_conv_geometry *g = &s->g;
+  int64_t rows[ERT_SPARSE_LINES], last[ERT_SPARSE_LINES], columns[ERT_SPARSE_LINES], unused[ERT_SPARSE_LINES];
+  int64_t n_rows, n_columns;
+  if (!find_phases(g, 1, ERT_SPARSE_LINES, rows, last, &n_rows)) return false;
+  if (!find_phases(g, 2, ERT_SPARSE_LINES, columns, unused, &n_columns)) return false;
+  s->lines = 0;
+  for (int64_t d = 0; d < g->kernel[0]; d++)
+    for (int64_t r = 0; r < n_rows; r++)
+      for (int64_t c = 0; c < n_columns; c++)
+        for (int64_t i = 0; i < s->rows + last[r]; i++) {
+          if (s->lines == ERT_SPARSE_LINES) return false;
+          s->at[s->lines++] = (ert_sparse_line){d * g->dilation[0], i * g->stride[1] + rows[r], columns[c]};
+        }
+  return true;
+}
+
+static void find_groups(ert_sparse_geometry *s) {
+  const ert_conv_geometry *g = &s->g;
+  s->reach = g->reach[2] / g->stride[2];
+  s->groups = 1;
+  for (int64_t k = 1; k < g->kernel[2]; k++)
+    s->groups += k * g->dilation[2] / g->stride[2] != (k - 1) * g->dilation[2] / g->stride[2];
+  s->shift = s->groups > 1 && s->groups <= MOST_SHIFTS && s->groups == s->reach + 1;
+}
+
+void ert_sparse_columns(const ert_sparse_geometry *s, ptrdiff_t *columns) {
+  const ert_conv_geometry *g = &s->g;
+  int64_t n = 0;
+  for (int64_t k = g->kernel[2] - 1; k >= 0; k--) {
+    const int64_t column = k * g->dilation[2] / g->stride[2];
+    if (n == 0 || columns[n - 1] != column) columns[n++] = column;
+  }
+}
+
+/* Floats that whole rows of outputs need of a line: what lies behind the last column may be the zeros that the next line
+ * begins with. */
+static int64_t whole_line(const ert_sparse_geometry *s) {
+  const ert_conv_geometry *g = &s->g;
+  const int64_t most = g->out[2] + s->reach;
+  int64_t line = g->out[2], zeros = most;
+  for (int64_t i = 0; i < s->lines; i++) {
+    const int64_t before = g->pad[2] - s->at[i].column; /* columns of padding */
+    zeros = ert_min64(zeros, before > 0 ? ert_ceil_divide(before, g->stride[2]) : 0);
+    const int64_t last = g->in[2] - 1 + before;
+    if (last >= 0) line = ert_max64(line, ert_min64(last / g->stride[2] + 1, most));
+  }
+  return ert_max64(line, most - zeros);
+}
+
+/* Segments, lines and chunks of rows. */
+static void cut_rows(ert_sparse_geometry *s, ert_sparse_limits limits) {
+  const int64_t behind = s->shift ? s->reach : 0, width = s->g.out[2];
+  const int64_t limit = ert_max64(limits.most / s->rows, ert_min64(limits.most, ROW_FLOATS));
+  int64_t line = whole_line(s);
+  s->unit = 1;
+  s->segments = 1;
+  if (round_up(ert_min64(line, width + behind), limits.vector) > limit) {
+    s->segments = ert_ceil_divide(width, round_up(limit - limits.vector + 1, limits.vector) - behind);
+    line = ert_ceil_divide(width, s->segments) + s->reach;
+  }
+  s->line = round_up(line, limits.vector);
+  const int64_t narrow = round_up(line, limits.unit);
+  const bool narrower = s->rows > 1 && narrow < s->line && narrow * s->rows <= limits.unit_most;
+  if (narrower) s->line = narrow;
+  s->chunk = ert_clamp64(limits.most / s->line, 1, s->rows);
+  s->chunk = ert_ceil_divide(s->rows, ert_ceil_divide(s->rows, s->chunk));
+}
+
+/* All outputs are one row, which is cut so that a tile fits the cache. */
+static void cut_flat(ert_sparse_geometry *s, ert_sparse_limits limits) {
+  const int64_t channels = ert_clamp64(s->g.channels, 1, s->tile), pixels = s->g.out[2];
+  const int64_t wanted = ert_clamp64(TILE_FLOATS / channels, limits.vector, limits.most);
+  s->unit = wanted <= limits.unit_most ? limits.unit : limits.vector;
+  const int64_t units = ert_ceil_divide(pixels, s->unit);
+  s->segments = ert_ceil_divide(units, wanted / s->unit);
+  s->line = round_up(ert_ceil_divide(units, s->segments) * s->unit, limits.vector);
+  s->chunk = 1;
+}
+
+edgert_status ert_sparse_geometry_read(const ert_prepare *p, bool joined, ert_sparse_geometry *out) {
+  const ert_tensor *x = p->step->in[0], *y = p->step->out[0];
+  const int64_t *kernel;
+  if (x->rank < 3 || x->rank > 5) return ert_reject(p, "rank of the input", "3 to 5", "%d", x->rank);
+  ERT_TRY(ert_ints(p, "kernel", x->rank - 2u, 1, ERT_SPARSE_KERNEL, &kernel));
+  ert_conv_geometry *g = &out->g;
+  ERT_TRY(ert_conv_geometry_read(p, x, y, kernel, false, g));
+  ERT_TRY(ert_int(p, "channels", 1, ERT_SPARSE_LINES, &out->tile));
+  ERT_TRY(ert_int(p, "rows", 1, ERT_SPARSE_LINES, &out->rows));
+  out->unflattened = *g;
+  const bool pointwise = ert_volume(g->kernel) == 1;
+  if (pointwise && out->rows != 1)
+    return ert_reject(p, "attribute 'rows'", "1 for a kernel of one tap", "%" PRId64, out->rows);
+  if (!list_lines(out) || out->tile * out->lines > ERT_SPARSE_LINES)
+    return ert_reject(p, "lines of a tile", "at most 256", "more");
+  out->tiles = ert_max64(ert_ceil_divide(g->channels, out->tile), 1);
+  out->flat = pointwise && joined;
+  if (out->flat) {
+    g->out[2] = ert_volume(g->out);
+    g->out[0] = g->out[1] = 1;
+  }
+  find_groups(out);
+  if (g->out[2] == 0) return EDGERT_OK; /* nothing to cut */
+  if (out->flat)
+    cut_flat(out, p->simd->sparse_limits);
+  else
+    cut_rows(out, p->simd->sparse_limits);
+  out->strips = ert_ceil_divide(g->out[1], out->rows);
+  return EDGERT_OK;
+}
+
+ert_sparse_strip ert_sparse_strip_at(const ert_sparse_geometry *s, int64_t depth, int64_t i) {
+  const int64_t strip = i / s->segments, segment = i % s->segments, units = ert_ceil_divide(s->g.out[2], s->unit);
+  const int64_t row = strip * s->rows, column = ert_cut_at(units, s->segments, segment) * s->unit;
+  const int64_t end = ert_min64(ert_cut_at(units, s->segments, segment + 1) * s->unit, s->g.out[2]);
+  return (ert_sparse_strip){depth, row, ert_min64(s->rows, s->g.out[1] - row), column, end - column};
+}
+
+/* `n` floats of a line, the first one column `column` of an input row, the next ones a stride further each; with `more`
+ * zeros behind them. */
+static ert_sparse_run run_of(const ert_conv_geometry *g, const ert_strides *x, int64_t depth, int64_t row,
+                             int64_t column, int64_t n, int64_t more) {
+  int64_t begin = 0, end = 0;
+  if (depth >= 0 && depth < g->in[0] && row >= 0 && row < g->in[1])
+    ert_taps_inside(column, g->stride[2], n, g->in[2], &begin, &end);
+  return (ert_sparse_run){
+      .from = begin < end ? ert_position(x, 0, depth, row, column + begin * g->stride[2]) : 0,
+      .before = (size_t)begin,
+      .count = (size_t)(end - begin),
+      .after = (size_t)(n + more - end),
+  };
+}
+
+/* The outputs of a flat strip, row by row. */
+static size_t flat_runs(const ert_sparse_geometry *s, const ert_strides *x, const ert_sparse_strip *strip,
+                        ert_sparse_run *runs) {
+  const ert_conv_geometry *g = &s->unflattened;
+  size_t n = 0;
+  for (int64_t i = 0, count; i < strip->columns; i += count) {
+    const int64_t at = strip->column + i, column = at % g->out[2], row = at / g->out[2] % g->out[1];
+    const int64_t depth = at / g->out[2] / g->out[1];
+    count = ert_min64(g->out[2] - column, strip->columns - i);
+    runs[n++] = run_of(g, x, depth * g->stride[0] - g->pad[0], row * g->stride[1] - g->pad[1],
+                       column * g->stride[2] - g->pad[2], count, 0);
+  }
+  runs[n - 1].after += (size_t)(s->line - strip->columns);
+  return n;
+}
+
+size_t ert_sparse_runs(const ert_sparse_geometry *s, const ert_strides *x, const ert_sparse_strip *strip,
+                       ert_sparse_run *runs) {
+  if (s->flat) return flat_runs(s, x, strip, runs);
+  const ert_conv_geometry *g = &s->g;
+  const int64_t depth = strip->depth * g->stride[0] - g->pad[0], row = strip->row * g->stride[1] - g->pad[1];
+  const int64_t column = strip->column * g->stride[2] - g->pad[2];
+  const int64_t needed = ert_min64(strip->columns + s->reach, s->line);
+  for (int64_t i = 0; i < s->lines; i++)
+    runs[i] =
+        run_of(g, x, depth + s->at[i].depth, row + s->at[i].row, column + s->at[i].column, needed, s->line - needed);
+  return (size_t)s->lines;
+}

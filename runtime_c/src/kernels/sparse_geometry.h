@@ -1,0 +1,63 @@
+/* How a sparse convolution is cut into strips of output rows, and which lines of inputs a strip reads. */
+#ifndef ERT_KERNELS_SPARSE_GEOMETRY_H
+#define ERT_KERNELS_SPARSE_GEOMETRY_H
+
+#include "kernels/blocked.h"
+#include "kernels/conv_geometry.h"
+#include "kernels/simd/simd.h"
+
+enum {
+  ERT_SPARSE_LINES = 256,   /* of a tile: as many as a byte can tell apart */
+  ERT_SPARSE_KERNEL = 4096, /* taps along a dimension */
+};
+
+/* An input row of a strip in one phase: its columns are every stride-th one. */
+typedef struct ert_sparse_line {
+  int64_t depth, row, column; /* relative to the inputs of the strip's first output */
+} ert_sparse_line;
+
+/* A strip is `rows` neighbouring output rows of a segment of columns. What its outputs read is copied to scratch as
+ * [channels][lines][line], of which neighbouring outputs read neighbouring floats; a row of outputs reads lines one further
+ * on than the row above. Tiles of channels have at most ERT_SPARSE_LINES lines. */
+typedef struct ert_sparse_geometry {
+  ert_conv_geometry g; /* of the outputs, pointwise kernels see one row if they are joined */
+  bool flat;           /* that is the case: x is gathered by `unflattened` */
+  ert_conv_geometry unflattened;
+  int64_t rows;             /* of a strip; the last one may have fewer */
+  int64_t strips, segments; /* of one image, group and output depth; segments are cut evenly, in `unit`s of columns */
+  int64_t unit;
+  int64_t tile, tiles;   /* channels of a tile, and how many there are */
+  int64_t lines, line;   /* of a channel; floats of one */
+  int64_t groups, reach; /* different columns at which taps begin; the last one */
+  bool shift;            /* the columns are all from `reach` to 0: accumulators may be shifted instead */
+  int64_t chunk;         /* rows that are summed up at once */
+  ert_sparse_line at[ERT_SPARSE_LINES];
+} ert_sparse_geometry;
+
+/* Reads and proves the attributes of a sparse convolution x [N,C,spatial] -> y [N,K,spatial], and lays it out for the vectors
+ * of `limits`. `joined`: the positions of images follow one another in all that has the shape of the output. */
+edgert_status ert_sparse_geometry_read(const ert_prepare *p, bool joined, ert_sparse_geometry *out);
+
+/* The columns at which the taps of each group begin, the last ones first: columns[groups]. */
+void ert_sparse_columns(const ert_sparse_geometry *s, ptrdiff_t *columns);
+
+/* One strip: outputs [row, row + rows) by [column, column + columns) of a depth. */
+typedef struct ert_sparse_strip {
+  int64_t depth, row, rows, column, columns;
+} ert_sparse_strip;
+
+/* Strip `i` of strips * segments of one depth. */
+ert_sparse_strip ert_sparse_strip_at(const ert_sparse_geometry *s, int64_t depth, int64_t i);
+
+/* What is copied of each channel for a strip: at most ERT_SPARSE_RUNS runs, relative to the channel of an image of x. */
+enum { ERT_SPARSE_RUNS = 512 };
+size_t ert_sparse_runs(const ert_sparse_geometry *s, const ert_strides *x, const ert_sparse_strip *strip,
+                       ert_sparse_run *runs);
+
+/* Floats that are summed up for `rows` rows of `columns` outputs. */
+static inline int64_t ert_sparse_floats(const ert_sparse_geometry *s, int64_t rows, int64_t columns) {
+  const int64_t one = columns + (s->shift ? s->reach : 0);
+  return (rows - 1) * s->line + (one < s->line ? one : s->line);
+}
+
+#endif
