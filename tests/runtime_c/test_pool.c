@@ -1,11 +1,13 @@
 /* The worker pool: every worker does its share exactly once a job, and sees what came before the job or a barrier. */
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "platform/clock.h"
+#include "platform/cpu.h"
 #include "session/pool.h"
 #include "test.h"
 
@@ -58,9 +60,9 @@ static void pass_on(void *context, uint32_t worker) {
   for (uint32_t round = 1; round <= ROUNDS; round++) {
     r->written[worker] = round;
     if (r->dawdle && round % 50 == worker) usleep(1000); /* the others yield, then sleep */
-    ert_pool_barrier(r->pool);
+    ert_pool_barrier(r->pool, worker);
     for (uint32_t i = 0; i < r->workers; i++) r->mismatches[worker] += r->written[i] != round;
-    ert_pool_barrier(r->pool);
+    ert_pool_barrier(r->pool, worker);
   }
 }
 
@@ -137,11 +139,100 @@ static void idle_is_free(void) {
   ert_pool_close(pool);
 }
 
+enum { LONG_WAITS = 100, LONG_US = 1000 };
+
+/* Worker 1 waits for worker 0, often and long; and how much of that it used its core, by its own clock. */
+typedef struct vigil {
+  ert_pool *pool;
+  double used;
+} vigil;
+
+static double thread_seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void keep_waiting(void *context, uint32_t worker) {
+  vigil *v = context;
+  double before = thread_seconds();
+  for (int i = 0; i < LONG_WAITS; i++) {
+    if (worker == 0) usleep(LONG_US);
+    ert_pool_barrier(v->pool, worker);
+  }
+  if (worker == 1) v->used = thread_seconds() - before;
+}
+
+/* Spinning, even for 200 us a wait, would take 20 ms. */
+static void check_sleeps(ert_pool *pool) {
+  vigil v = {.pool = pool};
+  ert_pool_run(pool, keep_waiting, &v);
+  CHECK(v.used < 0.01);
+}
+
+static void no_core_for_each(void) {
+  ert_pool *pool = open_pool(ert_cpu_cores() + 1);
+  check_sleeps(pool);
+  ert_pool_close(pool);
+}
+
+static void move_to(void *context, uint32_t worker) {
+  (void)worker;
+  CHECK(pthread_setaffinity_np(pthread_self(), sizeof(cpu_set_t), context) == 0);
+}
+
+/* Two workers on one core, which the system brought about after the pool was opened. */
+static void one_core_for_both(void) {
+  cpu_set_t own, one;
+  CHECK(sched_getaffinity(0, sizeof own, &own) == 0);
+  uint32_t first = 0;
+  while (!CPU_ISSET(first, &own)) first++;
+  CPU_ZERO(&one);
+  CPU_SET(first, &one);
+  ert_pool *pool = open_pool(2);
+  ert_pool_run(pool, move_to, &one);
+  check_sleeps(pool);
+  ert_pool_close(pool);
+  move_to(&own, 0);
+}
+
+/* A pool whose workers are at work until they are told to end. */
+typedef struct company {
+  atomic_uint begun;
+  atomic_bool end;
+} company;
+
+static void stay(void *context, uint32_t worker) {
+  company *c = context;
+  (void)worker;
+  atomic_fetch_add(&c->begun, 1);
+  while (!atomic_load(&c->end)) usleep(1000);
+}
+
+static void *keep_company(void *argument) {
+  ert_pool *pool = open_pool(ert_cpu_cores());
+  ert_pool_run(pool, stay, argument);
+  ert_pool_close(pool);
+  return NULL;
+}
+
+/* Two pools at once, which together are too many. */
+static void two_pools(void) {
+  company c = {.begun = 0};
+  pthread_t other;
+  ert_pool *pool = open_pool(2);
+  CHECK(pthread_create(&other, NULL, keep_company, &c) == 0);
+  while (atomic_load(&c.begun) < ert_cpu_cores()) usleep(1000);
+  check_sleeps(pool);
+  atomic_store(&c.end, true);
+  pthread_join(other, NULL);
+  ert_pool_close(pool);
+}
+
 enum { WAITS = 10000, TRIES = 20 };
 
 static void wait_often(void *context, uint32_t worker) {
-  (void)worker;
-  for (int i = 0; i < WAITS; i++) ert_pool_barrier(context);
+  for (int i = 0; i < WAITS; i++) ert_pool_barrier(context, worker);
 }
 
 /* Not a check: machines differ. The best of several tries, as other processes disturb. */
@@ -173,6 +264,9 @@ int main(void) {
   RUN(after_a_pause);
   RUN(a_slow_worker);
   RUN(idle_is_free);
+  RUN(no_core_for_each);
+  RUN(one_core_for_both);
+  RUN(two_pools);
   RUN(report_times);
   return 0;
 }

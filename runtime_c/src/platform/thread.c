@@ -2,14 +2,19 @@
 #include "platform/thread.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/fault.h"
 #include "platform/clock.h"
 
-enum { PAUSES_BETWEEN_CLOCKS = 32, SPIN_NS = 2000, YIELD_NS = 200000 };
+/* To wake a sleeper takes some 20 to 60 us: longer waits than a few times that need not be spun. */
+enum { LOOKS = 32, SPIN_NS = 200000 };
 
 static inline void pause_core(void) {
 #if defined(__x86_64__)
@@ -35,53 +40,31 @@ void ert_thread_pin(pthread_t thread, uint32_t cpu) {
   (void)pthread_setaffinity_np(thread, sizeof set, &set); /* an empty set, or a CPU that went away: it stays free */
 }
 
-edgert_status ert_gate_init(ert_gate *gate) {
-  atomic_init(&gate->count, 0);
-  atomic_init(&gate->sleepers, 0);
-  int error = pthread_mutex_init(&gate->mutex, NULL);
-  if (!error) {
-    error = pthread_cond_init(&gate->opened, NULL);
-    if (error) pthread_mutex_destroy(&gate->mutex);
-  }
-  return error ? ert_fail(EDGERT_ERROR_THREAD, NULL, NULL, strerror(error)) : EDGERT_OK;
-}
-
-void ert_gate_destroy(ert_gate *gate) {
-  pthread_cond_destroy(&gate->opened);
-  pthread_mutex_destroy(&gate->mutex);
-}
-
 void ert_gate_open(ert_gate *gate) {
-  /* In sequential order with the sleeper's announcement and its look at the count: one of both sees the other. */
+  /* In sequential order with the sleeper's announcement and the kernel's look at the count: one of both sees the other. */
   atomic_fetch_add(&gate->count, 1);
-  if (atomic_load(&gate->sleepers) == 0) return;
-  pthread_mutex_lock(&gate->mutex);
-  pthread_cond_broadcast(&gate->opened);
-  pthread_mutex_unlock(&gate->mutex);
+  if (atomic_load(&gate->sleepers) > 0)
+    (void)syscall(SYS_futex, &gate->count, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Whether the count differs from `seen`, looked at some times; *count is what it is. */
+static bool passes(ert_gate *gate, unsigned seen, unsigned *count) {
+  for (int i = 0; i < LOOKS; i++) {
+    *count = atomic_load_explicit(&gate->count, memory_order_acquire);
+    if (*count != seen) return true;
+    pause_core();
+  }
+  return false;
 }
 
 unsigned ert_gate_wait(ert_gate *gate, unsigned seen, bool spin) {
-  unsigned count = atomic_load_explicit(&gate->count, memory_order_acquire);
-  if (count != seen) return count;
-  uint64_t begin = ert_clock_ns(), waited = 0;
-  while (waited < YIELD_NS) {
-    if (spin && waited < SPIN_NS) {
-      for (int i = 0; i < PAUSES_BETWEEN_CLOCKS; i++) {
-        pause_core();
-        count = atomic_load_explicit(&gate->count, memory_order_acquire);
-        if (count != seen) return count;
-      }
-    } else {
-      sched_yield();
-      count = atomic_load_explicit(&gate->count, memory_order_acquire);
-      if (count != seen) return count;
-    }
-    waited = ert_clock_ns() - begin;
-  }
-  pthread_mutex_lock(&gate->mutex);
+  unsigned count;
+  if (passes(gate, seen, &count)) return count;
+  for (uint64_t begin = ert_clock_ns(); spin && ert_clock_ns() - begin < SPIN_NS;)
+    if (passes(gate, seen, &count)) return count;
   atomic_fetch_add(&gate->sleepers, 1);
-  while ((count = atomic_load(&gate->count)) == seen) pthread_cond_wait(&gate->opened, &gate->mutex);
+  while ((count = atomic_load(&gate->count)) == seen) /* a system that knows no futexes does not exist */
+    (void)syscall(SYS_futex, &gate->count, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
   atomic_fetch_sub(&gate->sleepers, 1);
-  pthread_mutex_unlock(&gate->mutex);
   return count;
 }

@@ -15,18 +15,13 @@ edgert_status ert_thread_start(pthread_t *thread, void *(*main)(void *), void *a
 /* Keeps a thread on one CPU from now on, if the system allows it. */
 void ert_thread_pin(pthread_t thread, uint32_t cpu);
 
-/* A counter that threads wait on: opening the gate increments it. A waiter spins, then yields its core, then sleeps, so
- * a wait is short to answer when another thread runs, and free when none does for long. */
+/* A counter that threads wait on, zero-initialised: opening the gate increments it. A waiter spins for a while, then
+ * sleeps: so a wait that the other side soon ends is short, and a long one is free. Nobody yields: the scheduler would let
+ * whoever else wants the core, however unimportant, have it for milliseconds. */
 typedef struct ert_gate {
   _Alignas(64) atomic_uint count;
   atomic_uint sleepers;
-  pthread_mutex_t mutex;
-  pthread_cond_t opened;
 } ert_gate;
-
-/* THREAD on failure. */
-edgert_status ert_gate_init(ert_gate *gate);
-void ert_gate_destroy(ert_gate *gate);
 
 /* What the caller wrote before is visible to those that pass. */
 void ert_gate_open(ert_gate *gate);
@@ -36,7 +31,8 @@ static inline unsigned ert_gate_count(ert_gate *gate) {
   return atomic_load_explicit(&gate->count, memory_order_relaxed);
 }
 
-/* Returns once the count differs from `seen`, and what it is. `spin`: whether the awaited thread may have a core. */
+/* Returns once the count differs from `seen`, and what it is. `spin`: whether the awaited threads may have cores of their
+ * own; else the caller sleeps, which leaves them this one. */
 unsigned ert_gate_wait(ert_gate *gate, unsigned seen, bool spin);
 
 #endif

@@ -1,83 +1,104 @@
 /* Worker threads: a gate that starts a job, and a barrier, at the end of which the caller waits too. */
 #include "session/pool.h"
 
+#include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "base/alloc.h"
 #include "platform/cpu.h"
 #include "platform/thread.h"
 
-typedef struct worker {
+typedef struct member {
+  _Alignas(64) atomic_int cpu; /* where it was when it last had to wait or began a job */
   ert_pool *pool;
   uint32_t index;
-  pthread_t thread;
-} worker;
+  pthread_t thread; /* not of worker 0 */
+} member;
 
 struct ert_pool {
   ert_gate start, pass;
   _Alignas(64) atomic_uint arrived; /* workers at the barrier, which the last one opens */
-  _Alignas(64) uint32_t workers;    /* that run, the caller included */
-  bool spin, stop;
+  _Alignas(64) uint32_t count;      /* workers, the caller included */
+  uint32_t cores;                   /* that this process may use */
+  bool stop;
   ert_job *job; /* this and what follows is written before `start` opens */
   void *context;
-  worker others[];
+  member workers[];
 };
 
+/* Workers that have a job, of all pools of this process. */
+static atomic_uint busy;
+
+/* Notes where the calling worker runs. */
+static int note_cpu(member *self) {
+  int cpu = sched_getcpu();
+  if (cpu != atomic_load_explicit(&self->cpu, memory_order_relaxed))
+    atomic_store_explicit(&self->cpu, cpu, memory_order_relaxed);
+  return cpu;
+}
+
+/* Whether a worker may keep its core while it waits for others, within a job or at its end: there are cores for all who
+ * have a job, and no other worker of the pool is on this one. */
+static bool may_spin(member *self) {
+  const ert_pool *pool = self->pool;
+  int cpu = note_cpu(self);
+  if (atomic_load_explicit(&busy, memory_order_relaxed) > pool->cores) return false;
+  for (uint32_t i = 0; i < pool->count; i++)
+    if (i != self->index && atomic_load_explicit(&pool->workers[i].cpu, memory_order_relaxed) == cpu) return false;
+  return true;
+}
+
 static void arrive(ert_pool *pool) {
-  if (atomic_fetch_add(&pool->arrived, 1) + 1 < pool->workers) return;
+  if (atomic_fetch_add(&pool->arrived, 1) + 1 < pool->count) return;
   atomic_store_explicit(&pool->arrived, 0, memory_order_relaxed); /* nobody comes again before the gate opens */
   ert_gate_open(&pool->pass);
 }
 
-void ert_pool_barrier(ert_pool *pool) {
+void ert_pool_barrier(ert_pool *pool, uint32_t worker) {
   unsigned seen = ert_gate_count(&pool->pass); /* it stays closed until this worker has arrived */
+  bool spin = may_spin(&pool->workers[worker]);
   arrive(pool);
-  ert_gate_wait(&pool->pass, seen, pool->spin);
+  ert_gate_wait(&pool->pass, seen, spin);
 }
 
 static void *work(void *argument) {
-  const worker *self = argument;
+  member *self = argument;
   ert_pool *pool = self->pool;
   unsigned started = 0;
-  for (;;) {
-    started = ert_gate_wait(&pool->start, started, pool->spin);
+  for (bool spin = false;;) {
+    started = ert_gate_wait(&pool->start, started, spin);
     if (pool->stop) return NULL;
+    note_cpu(self);
     pool->job(pool->context, self->index);
+    spin = may_spin(self);
     arrive(pool);
   }
 }
 
 static edgert_status start_workers(ert_pool *pool, uint32_t workers, const uint32_t *cpus) {
   for (uint32_t i = 1; i < workers; i++) {
-    worker *w = &pool->others[i - 1];
-    *w = (worker){.pool = pool, .index = i};
+    member *w = &pool->workers[i];
     ERT_TRY(ert_thread_start(&w->thread, work, w));
     if (cpus) ert_thread_pin(w->thread, cpus[i]);
-    pool->workers = i + 1;
+    pool->count = i + 1;
   }
   return EDGERT_OK;
-}
-
-static edgert_status init_gates(ert_pool *pool) {
-  ERT_TRY(ert_gate_init(&pool->start));
-  edgert_status status = ert_gate_init(&pool->pass);
-  if (status != EDGERT_OK) ert_gate_destroy(&pool->start);
-  return status;
 }
 
 edgert_status ert_pool_open(uint32_t workers, const uint32_t *cpus, ert_pool **out) {
   *out = NULL;
   void *memory;
-  ERT_TRY(ert_allocate(sizeof(ert_pool) + (workers - 1) * sizeof(worker), "worker threads", &memory));
+  ERT_TRY(ert_allocate(sizeof(ert_pool) + workers * sizeof(member), "worker threads", &memory));
   ert_pool *pool = memory;
-  pool->workers = 1;
-  pool->spin = workers <= ert_cpu_cores();
-  edgert_status status = init_gates(pool);
-  if (status != EDGERT_OK) {
-    ert_free(pool);
-    return status;
+  pool->count = 1;
+  if (workers > 1) pool->cores = ert_cpu_cores();
+  for (uint32_t i = 0; i < workers; i++) {
+    pool->workers[i].pool = pool;
+    pool->workers[i].index = i;
+    atomic_init(&pool->workers[i].cpu, -1);
   }
-  status = start_workers(pool, workers, cpus);
+  edgert_status status = start_workers(pool, workers, cpus);
   if (status != EDGERT_OK) {
     ert_pool_close(pool);
     return status;
@@ -90,18 +111,21 @@ void ert_pool_close(ert_pool *pool) {
   if (!pool) return;
   pool->stop = true;
   ert_gate_open(&pool->start);
-  for (uint32_t i = 1; i < pool->workers; i++) pthread_join(pool->others[i - 1].thread, NULL);
-  ert_gate_destroy(&pool->pass);
-  ert_gate_destroy(&pool->start);
+  for (uint32_t i = 1; i < pool->count; i++) pthread_join(pool->workers[i].thread, NULL);
   ert_free(pool);
 }
 
-uint32_t ert_pool_workers(const ert_pool *pool) { return pool->workers; }
+uint32_t ert_pool_workers(const ert_pool *pool) { return pool->count; }
 
 void ert_pool_run(ert_pool *pool, ert_job *job, void *context) {
+  atomic_fetch_add(&busy, pool->count);
   pool->job = job;
   pool->context = context;
-  if (pool->workers > 1) ert_gate_open(&pool->start);
+  if (pool->count > 1) {
+    note_cpu(&pool->workers[0]);
+    ert_gate_open(&pool->start);
+  }
   job(context, 0);
-  if (pool->workers > 1) ert_pool_barrier(pool);
+  if (pool->count > 1) ert_pool_barrier(pool, 0);
+  atomic_fetch_sub(&busy, pool->count);
 }

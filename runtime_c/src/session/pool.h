@@ -11,8 +11,9 @@ typedef struct ert_pool ert_pool;
 /* A share of a job: worker 0 to workers - 1; 0 is the calling thread. */
 typedef void ert_job(void *context, uint32_t worker);
 
-/* Starts workers - 1 threads (workers >= 1). They sleep while there is nothing to do. With `cpus`, one for each worker,
- * every started thread stays on its CPU; worker 0, the caller's thread, goes where the system lets it run. */
+/* Starts workers - 1 threads (workers >= 1). They soon sleep while there is nothing to do, and at once where jobs of this
+ * process want more cores than it may use. With `cpus`, one for each worker, every started thread stays on its CPU; worker
+ * 0, the caller's thread, goes where the system lets it run. */
 edgert_status ert_pool_open(uint32_t workers, const uint32_t *cpus, ert_pool **out);
 
 /* NULL is allowed. */
@@ -23,7 +24,8 @@ uint32_t ert_pool_workers(const ert_pool *pool);
 /* Equals: for (worker = 0; worker < workers; worker++) job(context, worker), all of them at once. */
 void ert_pool_run(ert_pool *pool, ert_job *job, void *context);
 
-/* Within a job: returns once every worker has called it as often. What they wrote before is visible then. */
-void ert_pool_barrier(ert_pool *pool);
+/* Within a job, by the worker of that number: returns once every worker has called it as often. What they wrote before is
+ * visible then. */
+void ert_pool_barrier(ert_pool *pool, uint32_t worker);
 
 #endif

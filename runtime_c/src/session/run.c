@@ -84,7 +84,7 @@ static void work(void *context, uint32_t worker) {
   for (size_t i = schedule->first[worker]; i < schedule->first[worker + 1]; i++) {
     const ert_work *w = &schedule->work[i];
     if (!w->step) {
-      ert_pool_barrier(session->pool);
+      ert_pool_barrier(session->pool, worker);
       continue;
     }
     if (stamps) stamps[i].begin_ns = ert_clock_ns();
