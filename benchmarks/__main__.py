@@ -1,21 +1,31 @@
-"""`python -m benchmarks [dense footprint overhead conformance im2col planner scaling]`: run the named benchmarks, or
-all of them."""
+"""`python -m benchmarks [NAME [OPTIONS]]`: run one benchmark, or all of them. Some have options of their own."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
 
-NAMES = ("dense", "footprint", "overhead", "conformance", "im2col", "planner", "scaling")
+NAMES = ("cpu", "layers", "overhead", "conformance", "im2col", "planner", "scaling")
+WITH_OPTIONS = ("cpu", "layers")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[*NAMES, []], help="which benchmarks; all if none is named")
-    parser.add_argument("--quick", action="store_true", help="fewer networks and repetitions")
+    parser.add_argument("--quick", action="store_true", help="all of them, with fewer networks and repetitions")
+    parsers = parser.add_subparsers(dest="name", metavar="NAME", help=", ".join(NAMES))
+    for name in NAMES:
+        own = parsers.add_parser(name)
+        if name in WITH_OPTIONS:
+            importlib.import_module(f"benchmarks.{name}").add_arguments(own)
+        else:
+            own.add_argument("--quick", action="store_true", default=argparse.SUPPRESS, help="a shorter run")
     arguments = parser.parse_args()
-    for name in arguments.names or NAMES:
-        importlib.import_module(f"benchmarks.{name}").run(quick=arguments.quick)
+    for name in (arguments.name,) if arguments.name else NAMES:
+        module = importlib.import_module(f"benchmarks.{name}")
+        if arguments.name in WITH_OPTIONS:
+            module.main(arguments)
+        else:
+            module.run(quick=arguments.quick)
 
 
 if __name__ == "__main__":

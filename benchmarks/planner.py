@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import edgert
-from benchmarks.networks import NAMES, networks
+from benchmarks.networks import NAMES, network_file
 from benchmarks.report import geometric_mean, save, table
 from edgert.bench import bind_all
 from edgert.cli._searching import measure_programs
@@ -49,7 +49,7 @@ def run(quick: bool = False) -> None:
 
 
 def _graph(name: str) -> Graph:
-    return optimize(import_onnx(networks((name,))[0].onnx, shapes={}, constants={}))
+    return optimize(import_onnx(network_file(name), shapes={}, constants={}))
 
 
 def _solve(names: Sequence[str]) -> list[dict[str, object]]:

@@ -14,7 +14,7 @@ from typing import Any
 import edgert
 from edgert.devices import this_machine
 
-__all__ = ["geometric_mean", "save", "table"]
+__all__ = ["RESULTS", "geometric_mean", "save", "table"]
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -37,15 +37,14 @@ def table(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -
             print("  ".join("-" * w for w in widths))
 
 
-def save(name: str, result: Any) -> None:
-    """Write benchmarks/results/<name>.json with the environment it was measured in."""
-    RESULTS.mkdir(exist_ok=True)
+def save(name: str, result: Any, path: Path | None = None) -> None:
+    """Write benchmarks/results/<name>.json, or `path`, with the environment it was measured in."""
+    path = path or RESULTS / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
     environment = {
         "edgert": edgert.__version__,
         "machine": dataclasses.asdict(this_machine()),
         "python": platform.python_version(),
         "date": time.strftime("%Y-%m-%d"),
     }
-    (RESULTS / f"{name}.json").write_text(
-        json.dumps({"environment": environment, "result": result}, indent=1, default=str) + "\n"
-    )
+    path.write_text(json.dumps({"environment": environment, "result": result}, indent=1, default=str) + "\n")

@@ -3,19 +3,17 @@ predicts for the machine of the paper."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import statistics
-import time
 from pathlib import Path
 
 import numpy as np
 
-import edgert
 from benchmarks import deep
-from benchmarks.networks import CACHE, networks
-from benchmarks.peers import PEERS, Peer
+from benchmarks.networks import CACHE, network_file
+from benchmarks.peers import Peer
 from benchmarks.report import geometric_mean, save, table
-from packer.api import pack
 from packer.importers import import_onnx
 from packer.passes import optimize
 from packer.planner import make_plan
@@ -28,7 +26,8 @@ NATIVE = ("alexnet", "vgg16", "vgg19", "resnet50", "resnet152", "yolov2_like", "
 LARGE = ("resnet50_any", "yolov2_like", "mobilenet_v2")  # networks that take any size
 LARGE_SHAPE = (1, 3, 1088, 1920)  # 1080 rows rounded up to what five halvings divide
 PAPER = {"vgg19": 5.6, "yolov2_like": 6.7}  # on 16 cores of a Xeon E5-2666 v3
-PAUSE = 0.02
+ENGINES = ("edgert", "onnxruntime", "openvino")
+SECONDS = 0.15  # of a turn
 
 
 def run(quick: bool = False) -> None:
@@ -37,18 +36,18 @@ def run(quick: bool = False) -> None:
     sizes = [(name, None) for name in (("mobilenet_v2", "resnet50") if quick else NATIVE)]
     sizes += [] if quick else [(name, LARGE_SHAPE) for name in LARGE]
     rows = [_measure(name, shape, counts, turns=3 if quick or shape else 5) for name, shape in sizes]
-    header = ["network", "input", *(f"{e} {n}c ms" for e in ("edgert", *PEERS) for n in counts)]
-    header += [f"{e} 1>{n}" for e in ("edgert", *PEERS) for n in counts[1:]]
+    header = ["network", "input", *(f"{e} {n}c ms" for e in ENGINES for n in counts)]
+    header += [f"{e} 1>{n}" for e in ENGINES for n in counts[1:]]
     shown = []
     for row in rows:
         cells: list[object] = [row["network"], row["input"]]
-        cells += [row["ms"][e][n] for e in ("edgert", *PEERS) for n in counts]
-        cells += [row["ms"][e][1] / row["ms"][e][n] for e in ("edgert", *PEERS) for n in counts[1:]]
+        cells += [row["ms"][e][n] for e in ENGINES for n in counts]
+        cells += [row["ms"][e][1] / row["ms"][e][n] for e in ENGINES for n in counts[1:]]
         shown.append(cells)
     table("scaling at batch 1", header, shown)
     means = {
         engine: {n: geometric_mean([r["ms"][engine][1] / r["ms"][engine][n] for r in rows]) for n in counts[1:]}
-        for engine in ("edgert", *PEERS)
+        for engine in ENGINES
     }
     for engine, by_count in means.items():
         print(f"{engine}: " + ", ".join(f"{mean:.3f}x from 1 to {n} cores" for n, mean in by_count.items()))
@@ -59,7 +58,7 @@ def run(quick: bool = False) -> None:
 def _file(name: str) -> Path:
     if name in deep.BUILDERS:
         return deep.write(name, CACHE / "deep")
-    return networks((name,))[0].onnx
+    return network_file(name)
 
 
 def _measure(name: str, shape: tuple[int, ...] | None, counts: list[int], turns: int) -> dict[str, object]:
@@ -67,42 +66,22 @@ def _measure(name: str, shape: tuple[int, ...] | None, counts: list[int], turns:
     path = _file(name)
     if shape is not None:
         path = _resized(path, shape)
-    edge = CACHE / f"scaling-{name}.edge"
-    pack(path, edge, cores=tuple(counts), golden=False)
-    with edgert.load(edge, threads=1, integrity="metadata") as session:
-        (source,) = session.inputs
-    x = np.random.default_rng(0).standard_normal(source.shape).astype(np.float32)
-    sessions = [edgert.load(edge, threads=n, integrity="metadata") for n in counts]
-    for session in sessions:
-        outputs = {info.name: np.empty(info.shape, info.dtype) for info in session.outputs}
-        session.bind({source.name: x}, outputs)
-    peers = {(e, n): Peer(e, path, source.shape, n) for e in PEERS for n in counts}
-    times: dict[tuple[str, int], list[float]] = {}
-    for _ in range(turns):
-        for (engine, n), peer in peers.items():
-            times.setdefault((engine, n), []).extend(peer.turn())
-        for n, session in zip(counts, sessions, strict=True):
-            times.setdefault(("edgert", n), []).extend(_turn(session))
-    for peer in peers.values():
-        peer.close()
-    for session in sessions:
-        session.close()
-    edge.unlink()
+    graph = import_onnx(path, shapes={}, constants={})
+    shape = graph.type(graph.inputs[0]).shape
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    shapes = [graph.type(name).shape for name in graph.outputs]
+    with contextlib.ExitStack() as stack:
+        peers = {
+            (engine, n): stack.enter_context(Peer(engine, path, x, shapes, n)) for engine in ENGINES for n in counts
+        }
+        times: dict[tuple[str, int], list[float]] = {key: [] for key in peers}
+        for _ in range(turns):
+            for key, peer in peers.items():
+                times[key] += peer.turn(SECONDS)
     ms: dict[str, dict[int, float]] = {}
     for (engine, n), seconds in times.items():
         ms.setdefault(engine, {})[n] = statistics.median(seconds) * 1e3
-    return {"network": name, "input": "x".join(map(str, source.shape)), "ms": ms}
-
-
-def _turn(session: edgert.Session) -> list[float]:
-    time.sleep(PAUSE)
-    session.run()
-    times: list[float] = []
-    while (len(times) < 3 or sum(times) < 0.15) and sum(times) < 1.0:
-        begin = time.perf_counter()
-        session.run()
-        times.append(time.perf_counter() - begin)
-    return times
+    return {"network": name, "input": "x".join(map(str, shape)), "ms": ms}
 
 
 def _resized(path: Path, shape: tuple[int, ...]) -> Path:

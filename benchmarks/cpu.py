@@ -1,0 +1,221 @@
+"""This program and its peers on the same networks, dense and with zeros: speed, opening, memory and size.
+
+For each network, number of zeros and of threads every engine loads the network in a process of its own and has to give
+the outputs of a float64 evaluation before it counts. Then they run in short turns, one after the other and all others
+stopped. With two threads, turns do not count before or after which the traffic between the cores was slow.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.machine import Traffic, peak_gflops
+from benchmarks.networks import NAMES, PRUNED, QUICK, Network, network
+from benchmarks.peers import ENGINES, Peer, PeerError
+from benchmarks.picture import draw
+from benchmarks.report import RESULTS, save, table
+from benchmarks.standings import BASE, US, Case, Row, label, show, slower, speedups_of
+
+__all__ = ["add_arguments", "main", "run"]
+
+ZEROS = (0, 90)
+MORE_ZEROS = {"resnet50": (50, 80, 95)}
+TOLERANCE = {False: 1e-3, True: 1e-1}  # of the largest output, for float32 and for less
+STARTS = 3  # of our own processes: opening takes them no longer than noise does
+PATIENCE = 20.0  # seconds to wait for the traffic between cores to get fast
+GUARD = 0.10  # how much less the speed-up over onnxruntime may be than the committed one
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--networks", nargs="+", choices=[*NAMES, *PRUNED], help="by default all")
+    parser.add_argument("--zeros", nargs="+", type=int, help="percent of the weights; the really pruned have their own")
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--peers", nargs="*", choices=[name for name in ENGINES if name != US], help="by default all")
+    parser.add_argument("--turns", type=int, default=5, help="of every engine in each case")
+    parser.add_argument("--seconds", type=float, default=0.12, help="that a turn takes, an untimed run not counted")
+    parser.add_argument("--output", type=Path, help="where the result goes; needed if not everything is measured")
+    parser.add_argument("--guard", action="store_true", help="compare with the committed result, fail if it is worse")
+
+
+def run(quick: bool = False) -> None:
+    """Measure everything, or a little of it."""
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    main(parser.parse_args(["--networks", *QUICK, "--turns", "3"] if quick else []))
+
+
+def main(options: argparse.Namespace) -> None:
+    """Print the tables; save results/cpu.json and a picture if everything was measured."""
+    if options.guard:
+        sys.exit(_guard(options))
+    engines = _engines(options.peers)
+    peak = peak_gflops()
+    print(f"peak of one core: {peak:.1f} GFLOP/s")
+    rows = _measure(_cases(options), engines, options, peak)
+    result = {"peak_gflops": peak, "turns": options.turns, "seconds": options.seconds, "rows": list(map(asdict, rows))}
+    show(rows)
+    whole = options.networks is None and options.zeros is None and options.peers is None and options.threads == [1, 2]
+    path = options.output or (RESULTS / "cpu.json" if whole else None)
+    if path is None:
+        print("\nonly a part was measured: not saved (--output FILE)")
+        return
+    save("cpu", result, path)
+    path.with_suffix(".svg").write_text(draw(speedups_of(rows)))
+
+
+def _engines(peers: Sequence[str] | None) -> list[str]:
+    """Ours and its peers; DeepSparse's licence is for evaluation, so continuous integration leaves it out."""
+    known = [name for name in ENGINES if name != "deepsparse" or "CI" not in os.environ]
+    return [name for name in known if name == US or peers is None or name in peers]
+
+
+def _cases(options: argparse.Namespace) -> list[Case]:
+    usable = len(os.sched_getaffinity(0))
+    found: list[tuple[str, int | None]] = []
+    for name in options.networks or (*NAMES, *PRUNED):
+        if name in PRUNED:
+            found.append((name, None))
+        else:
+            found += [(name, zeros) for zeros in options.zeros or (*ZEROS, *MORE_ZEROS.get(name, ()))]
+    return [(name, zeros, threads) for name, zeros in found for threads in options.threads if threads <= usable]
+
+
+# ---- measuring ----
+
+
+def _measure(cases: Sequence[Case], engines: Sequence[str], options: argparse.Namespace, peak: float) -> list[Row]:
+    traffic = Traffic()
+    rows: list[Row] = []
+    for number, (name, zeros, threads) in enumerate(cases):
+        began = time.monotonic()
+        own = _case(network(name, zeros), threads, engines, options, traffic, peak)
+        rows += own
+        times = "  ".join(f"{row.engine} {row.ms:.2f}" for row in own if not row.failed)
+        title = f"[{number + 1}/{len(cases)}] {label(name, zeros)}, {threads} threads, {time.monotonic() - began:.0f} s"
+        print(f"{title}: {times}", flush=True)
+    return rows
+
+
+def _case(
+    net: Network, threads: int, engines: Sequence[str], options: argparse.Namespace, traffic: Traffic, peak: float
+) -> list[Row]:
+    """A row for each engine, times in turns of all of them."""
+    rows: list[Row] = []
+    with contextlib.ExitStack() as stack:
+        peers: dict[str, tuple[Peer, float]] = {}
+        for engine in engines:
+            try:
+                peer = stack.enter_context(_peer(engine, net, threads))
+                error = _error(peer.outputs, net.outputs)
+                if error > TOLERANCE[ENGINES[engine].reduced]:
+                    raise PeerError(f"wrong outputs: off by {error:.1e} of the largest")
+                peers[engine] = peer, error
+            except PeerError as reason:
+                print(f"{engine} does not count on {label(net.name, net.zeros)}: {reason}", file=sys.stderr)
+                rows.append(Row(net.name, net.zeros, threads, engine, failed=str(reason)))
+        times: dict[str, list[float]] = {engine: [] for engine in peers}
+        discarded = dict.fromkeys(peers, 0)
+        for _ in range(options.turns):
+            for engine, (peer, _) in peers.items():
+                found, lost = _turn(peer, options.seconds, traffic if threads > 1 else None)
+                times[engine] += found
+                discarded[engine] += lost
+        for engine, (peer, error) in peers.items():
+            start = peer.start | (_own_start(net, threads) if engine == US else {})
+            rows.append(
+                Row(
+                    net.name,
+                    net.zeros,
+                    threads,
+                    engine,
+                    ms=statistics.median(times[engine]) * 1e3,
+                    least_ms=min(times[engine]) * 1e3,
+                    runs=len(times[engine]),
+                    discarded_turns=discarded[engine],
+                    floor_ms=net.flops / (peak * threads) * 1e-6,
+                    file_mb=peer.bytes() * 1e-6,
+                    error=error,
+                    open_ms=start["open_ms"],
+                    hashed_open_ms=start.get("hashed_open_ms", 0.0),
+                    first_ms=start["first_ms"],
+                    peak_mb=start["peak_mb"],
+                )
+            )
+    return sorted(rows, key=lambda row: list(ENGINES).index(row.engine))
+
+
+def _peer(engine: str, net: Network, threads: int, **settings: str) -> Peer:
+    return Peer(engine, net.onnx, net.x, [y.shape for y in net.outputs], threads, settings)
+
+
+def _own_start(net: Network, threads: int) -> dict[str, float]:
+    """Medians of starting several times, with and without hashing the weights."""
+    starts: dict[str, list[dict[str, float]]] = {"metadata": [], "full": []}
+    for _ in range(STARTS):
+        for integrity, own in starts.items():
+            with _peer(US, net, threads, integrity=integrity) as peer:
+                own.append(peer.start)
+    found = {key: statistics.median(start[key] for start in starts["metadata"]) for key in starts["metadata"][0]}
+    return found | {"hashed_open_ms": statistics.median(start["open_ms"] for start in starts["full"])}
+
+
+def _turn(peer: Peer, seconds: float, traffic: Traffic | None) -> tuple[list[float], int]:
+    """The times of a turn, and how many turns were thrown away before it. When patience runs out, any turn counts."""
+    discarded, until = 0, time.monotonic() + PATIENCE
+    while True:
+        slow = traffic is not None and traffic.slow()
+        times = [] if slow else peer.turn(seconds)
+        if times and not (traffic is not None and traffic.slow()):
+            return times, discarded
+        discarded += bool(times)
+        if time.monotonic() > until:
+            return times or peer.turn(seconds), discarded
+        time.sleep(0.05)
+
+
+def _error(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
+    """The largest difference of an output's elements, as a part of its largest element."""
+    return max(
+        float(np.abs(y - wanted).max() / np.abs(wanted).max()) if np.isfinite(y).all() else float("inf")
+        for y, wanted in zip(found, expected, strict=True)
+    )
+
+
+# ---- the guard ----
+
+
+def _guard(options: argparse.Namespace) -> int:
+    """Measure against onnxruntime alone what was committed; 1 if any case is slower twice in a row."""
+    path = RESULTS / "cpu.json"
+    committed = [Row(**row) for row in json.loads(path.read_text())["result"]["rows"]]
+    then = {case: own[US] for case, own in speedups_of(committed).items() if US in own}
+    cases = [case for case in _cases(options) if case in then]
+    found: dict[Case, float] = {}
+    for _ in range(2):
+        rows = _measure(cases, [US, BASE], options, peak_gflops())
+        now = {case: own[US] for case, own in speedups_of(rows).items() if US in own}
+        found |= {case: max(speed, found.get(case, 0.0)) for case, speed in now.items()}
+        worse = slower(found, then, GUARD)
+        lost = [case for case in cases if case not in found]
+        cases = [*worse, *lost]
+        if not cases:
+            break
+    table(
+        f"speed-up over {BASE}, committed and now",
+        ["network", "threads", "committed", "now", "ratio"],
+        [[label(*case[:2]), case[2], then[case], now, now / then[case]] for case, now in found.items()],
+    )
+    for name, zeros, threads in cases:
+        print(f"slower than {path.name} by more than {GUARD:.0%}, or failed: {label(name, zeros)}, {threads} threads")
+    return 1 if cases else 0

@@ -1,0 +1,136 @@
+"""What the measured times of all engines amount to: speed-ups, means, tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from benchmarks.peers import ENGINES
+from benchmarks.report import geometric_mean, table
+
+__all__ = ["BASE", "US", "Case", "Row", "best_peer", "group_of", "label", "show", "slower", "speedups_of"]
+
+US, BASE = "edgert", "onnxruntime"
+
+Case = tuple[str, int | None, int]
+"""Network, percent of zeros (None: those of a really pruned one), threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One engine on one network. `floor_ms`: operations on weights other than zero at the peak of all threads;
+    `error`: of the outputs, as a part of the largest. `failed`: why the engine does not count, or nothing; then all
+    times are 0."""
+
+    network: str
+    zeros: int | None
+    threads: int
+    engine: str
+    ms: float = 0.0
+    least_ms: float = 0.0
+    runs: int = 0
+    discarded_turns: int = 0
+    floor_ms: float = 0.0
+    open_ms: float = 0.0
+    hashed_open_ms: float = 0.0
+    first_ms: float = 0.0
+    peak_mb: float = 0.0
+    file_mb: float = 0.0
+    error: float = 0.0
+    failed: str = ""
+
+    @property
+    def case(self) -> tuple[str, int | None, int]:
+        return self.network, self.zeros, self.threads
+
+
+def slower(now: dict[Case, float], then: dict[Case, float], tolerance: float) -> dict[Case, float]:
+    """The cases whose speed-up became less than it was by more than the tolerance, with the ratio."""
+    ratios = {case: now[case] / then[case] for case in now if case in then}
+    return {case: ratio for case, ratio in ratios.items() if ratio < 1 - tolerance}
+
+
+def speedups_of(rows: Iterable[Row]) -> dict[Case, dict[str, float]]:
+    """Of the engines that count, over onnxruntime, by case."""
+    ms: dict[Case, dict[str, float]] = {}
+    for row in rows:
+        if not row.failed:
+            ms.setdefault(row.case, {})[row.engine] = row.ms
+    return {case: {engine: own[BASE] / time for engine, time in own.items()} for case, own in ms.items() if BASE in own}
+
+
+def best_peer(own: dict[str, float]) -> tuple[str, float]:
+    """The fastest float32 peer and its speed-up."""
+    peers = {engine: speed for engine, speed in own.items() if engine != US and not ENGINES[engine].reduced}
+    best = max(peers, key=lambda engine: peers[engine])
+    return best, peers[best]
+
+
+def show(rows: Sequence[Row]) -> None:
+    speedups = speedups_of(rows)
+    present = [engine for engine in ENGINES if any(row.engine == engine for row in rows)]
+    by_case: dict[Case, dict[str, Row]] = {}
+    for row in rows:
+        by_case.setdefault(row.case, {})[row.engine] = row
+    groups = dict.fromkeys((group_of(zeros), threads) for _, zeros, threads in by_case)
+    for group, threads in groups:
+        cases = [case for case in by_case if (group_of(case[1]), case[2]) == (group, threads)]
+        shown: list[list[object]] = []
+        for case in cases:
+            own = by_case[case]
+            cells: list[object] = ["-" if own[e].failed else own[e].ms for e in present if e in own]
+            ours, speed = own.get(US), speedups.get(case, {})
+            if ours is None or ours.failed or US not in speed:
+                shown.append([case[0], *cells, "-", "-", "-", "-"])
+                continue
+            best, peer = best_peer(speed)
+            over = [speed[US], speed[US] / peer, best]
+            shown.append([case[0], *cells, *over, f"{ours.floor_ms / ours.ms:.0%}"])
+        header = ["network", *present, f"over {BASE}", "over best f32", "which", "of the floor"]
+        table(f"{group}, {threads} threads: milliseconds", header, shown)
+        _print_means([speedups[case] for case in cases if case in speedups], present)
+    table(
+        "opening (ours hashed), first run, memory, size, error; 1e6 bytes",
+        ["network", "threads", "engine", "open ms", "hashed", "first ms", "steady ms", "peak MB", "file MB", "error"],
+        [
+            [
+                label(r.network, r.zeros),
+                r.threads,
+                r.engine,
+                r.open_ms,
+                r.hashed_open_ms or "",
+                r.first_ms,
+                r.ms,
+                r.peak_mb,
+                r.file_mb,
+                f"{r.error:.0e}",
+            ]
+            for r in rows
+            if not r.failed
+        ],
+    )
+    for row in rows:
+        if row.failed:
+            print(f"{label(row.network, row.zeros)}, {row.threads} threads: without {row.engine}: {row.failed}")
+
+
+def _print_means(speedups: Sequence[dict[str, float]], engines: Sequence[str]) -> None:
+    """Geometric means over the cases that both have."""
+    if not any(US in own for own in speedups):
+        return
+    ours = [own for own in speedups if US in own]
+    over_best = geometric_mean([own[US] / best_peer(own)[1] for own in ours])
+    parts = [f"best f32 peer {over_best:.2f}"]
+    for engine in engines:
+        both = [own[US] / own[engine] for own in ours if engine in own]
+        if engine != US and both:
+            parts.append(f"{engine} {geometric_mean(both):.2f} ({len(both)})")
+    print(f"geometric mean of our speed over (networks): {', '.join(parts)}")
+
+
+def group_of(zeros: int | None) -> str:
+    return "really pruned" if zeros is None else "dense" if zeros == 0 else f"{zeros} % zeros"
+
+
+def label(name: str, zeros: int | None) -> str:
+    return name if zeros is None else f"{name} {zeros} %"
