@@ -11,8 +11,9 @@
 
 #include "platform/cpu.h"
 
+/* Long enough for the groups of a process in a container, a line for each of a dozen controllers. */
 typedef struct text {
-  char s[1024];
+  char s[4096];
 } text;
 
 /* The beginning of the file at folder + group + name; "" if it cannot be read. */
@@ -28,6 +29,7 @@ static text read_file(const char *folder, const char *group, const char *name) {
   return found;
 }
 
+/* A part of a core counts as one, so that none is left unused. */
 static uint32_t whole_cores(long long quota, long long period, uint32_t cores) {
   if (quota <= 0 || period <= 0) return cores;
   long long share = quota / period + (quota % period != 0);
@@ -67,8 +69,10 @@ static bool has_cpu(const char *list) {
   }
 }
 
-static uint32_t limit_by_groups(uint32_t cores) {
-  text groups = read_file("/proc", "/self", "cgroup"); /* lines of "0::/group" or "4:cpu,cpuacct:/group" */
+uint32_t ert_cgroup_cores(const char *root, uint32_t cores) {
+  text groups = read_file(root, "/proc/self", "cgroup"), v1, v2; /* lines of "0::/group" or "4:cpu,cpuacct:/group" */
+  snprintf(v1.s, sizeof v1.s, "%s/sys/fs/cgroup/cpu", root);
+  snprintf(v2.s, sizeof v2.s, "%s/sys/fs/cgroup", root);
   char *next = groups.s;
   while (*next) {
     char *line = next;
@@ -79,8 +83,8 @@ static uint32_t limit_by_groups(uint32_t cores) {
     if (!group) continue;
     *group++ = '\0';
     list++;
-    if (*list == '\0') cores = limit_upwards(limit_v2, "/sys/fs/cgroup", group, cores);
-    if (has_cpu(list)) cores = limit_upwards(limit_v1, "/sys/fs/cgroup/cpu", group, cores);
+    if (*list == '\0') cores = limit_upwards(limit_v2, v2.s, group, cores);
+    if (has_cpu(list)) cores = limit_upwards(limit_v1, v1.s, group, cores);
   }
   return cores;
 }
@@ -88,7 +92,7 @@ static uint32_t limit_by_groups(uint32_t cores) {
 uint32_t ert_cpu_cores(void) {
   cpu_set_t set;
   long cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN);
-  return limit_by_groups(cores > 0 ? (uint32_t)cores : 1);
+  return ert_cgroup_cores("", cores > 0 ? (uint32_t)cores : 1);
 }
 
 /* What a file says of a CPU's speed; 0 if there is none. */
