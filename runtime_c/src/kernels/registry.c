@@ -13,6 +13,7 @@
   X(concat)              \
   X(conv)                \
   X(conv_depthwise)      \
+  X(conv_depthwise_planar) \
   X(conv_direct)         \
   X(conv_im2col_caffe)   \
   X(conv_im2col_nhwc)    \

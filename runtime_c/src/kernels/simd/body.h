@@ -14,6 +14,7 @@
 #include "kernels/simd/f32-winograd.h"
 
 #include "kernels/simd/f32-pool.h"
+#include "kernels/simd/f32-depthwise-planar.h" /* after what it uses of f32-pool.h */
 #include "kernels/simd/f32-softmax.h"
 
 #define ERT_SIMD_PASTE(isa) ert_simd_##isa
@@ -26,6 +27,7 @@ const ert_simd ERT_SIMD_TABLE(ERT_ISA) = {
     .name = ERT_SIMD_NAME(ERT_ISA),
     .dense = dense_run,
     .depthwise = depthwise_run,
+    .depthwise_planar = depthwise_planar_run,
     .direct = direct_run,
     .winograd_input = winograd_input,
     .winograd_multiply = winograd_multiply,

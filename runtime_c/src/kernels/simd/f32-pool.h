@@ -27,9 +27,8 @@ static void f32_pool_blocks(bool average, const ert_taps *t, const float *x, ptr
     pool_blocks_of(false, t, x, step, divisor, y, n);
 }
 
-/* x[0], x[2], x[4], ... */
-ERT_INLINE vf pool_even(const float *x) {
-  vf a = vload(x), b = vload(x + VL);
+/* a[0], a[2], ..., b[0], b[2], ... */
+ERT_INLINE vf pool_even(vf a, vf b) {
 #if defined(__clang__)
 #if ERT_VECTOR_BYTES == 64
   return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
@@ -50,7 +49,7 @@ ERT_INLINE void pool_slide_of(bool sum, bool pairs, const float *x, size_t taps,
     vf acc = vsplat(sum ? 0.0f : -INFINITY);
     for (size_t k = 0; k < taps; k++) {
       const float *at = x + (ptrdiff_t)(pairs ? 2 * o : o) + (ptrdiff_t)k * tap;
-      vf v = pairs ? pool_even(at) : vload(at);
+      vf v = pairs ? pool_even(vload(at), vload(at + VL)) : vload(at);
       acc = sum ? acc + v : vmax_nan(acc, v);
     }
     if (o + VL <= n)

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-enum { ERT_DIRECT_SLACK = 15, ERT_SLIDE_SLACK = 64 };
+enum { ERT_DIRECT_SLACK = 15, ERT_SLIDE_SLACK = 64, ERT_MOST_TAPS = 255 };
 
 /* What a fold does with each value: adds x - shift, its absolute value or its square; or keeps the largest or smallest
  * x, NaN if there is one. */

@@ -3,6 +3,7 @@
 
 #include "kernels/simd/scalar-dense.h"
 #include "kernels/simd/scalar-depthwise.h"
+#include "kernels/simd/scalar-depthwise-planar.h"
 #include "kernels/simd/scalar-direct.h"
 #include "kernels/simd/scalar-winograd.h"
 
@@ -15,6 +16,7 @@ const ert_simd ert_simd_scalar = {
     .name = "scalar",
     .dense = dense_run,
     .depthwise = depthwise_run,
+    .depthwise_planar = depthwise_planar_run,
     .direct = direct_run,
     .winograd_input = winograd_input,
     .winograd_multiply = winograd_multiply,

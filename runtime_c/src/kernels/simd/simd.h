@@ -49,6 +49,44 @@ typedef struct ert_depthwise {
   float lo, hi;                                  /* limits of the outputs; may be infinite */
 } ert_depthwise;
 
+/* A tap of a depthwise convolution over planar rows: where its inputs lie in scratch, relative to an output's place, and the
+ * phase that has them. */
+typedef struct ert_tap {
+  ptrdiff_t at;
+  uint8_t phase;
+} ert_tap;
+
+/* Lines of a phase that lie inside the input: every x_step-th float of rows x_row apart. */
+typedef struct ert_phase {
+  ptrdiff_t from, to; /* relative to a channel's x, and in scratch */
+  size_t rows, columns;
+} ert_phase;
+
+/* Rows of neighbouring channels of a depthwise convolution over planar activations (f32-depthwise-planar.h):
+ * y[channel][row][pixel] = clip(bias[channel] + sum over taps of x * value + residual). Strides are in floats. */
+typedef struct ert_depthwise_planar {
+  const float *x;
+  ptrdiff_t x_channel, x_row;
+  size_t x_step;
+  const ert_phase *phases;
+  size_t n_phases;
+  const ert_tap *table; /* by a tap's number */
+  bool nine;            /* 3 by 3 taps, whose rows read neighbouring lines, a multiple of 16 floats apart */
+  float *scratch;       /* zeros where no phase lies, so that phases may end with a vector of them */
+  size_t size;          /* floats of a channel in scratch, which holds two */
+  size_t pitch;         /* floats between lines in scratch: 8, or a multiple of 16 */
+  const float *values;  /* of the taps of all channels */
+  const uint8_t *taps;  /* their numbers */
+  const uint8_t *counts; /* [channels]: how many taps each has, at most ERT_MOST_TAPS */
+  size_t channels;
+  const float *bias; /* [channels], or NULL */
+  float *y;
+  const float *residual; /* may be y itself; or NULL */
+  ptrdiff_t y_channel, y_row, residual_channel, residual_row;
+  size_t rows, pixels;
+  float lo, hi; /* limits of the outputs; may be infinite */
+} ert_depthwise_planar;
+
 /* Rows of up to 16 filters of a convolution over planar rows (f32-direct.h): y[filter][row][pixel] = clip(bias[filter] + sum
  * over taps of x * w + residual). Neighbouring pixels are neighbours in memory. Strides are in floats. */
 typedef struct ert_direct {
@@ -106,6 +144,7 @@ typedef struct ert_simd {
   const char *name; /* "scalar", "sse2", "avx2", "avx512" or "neon" */
   void (*dense)(const ert_dense *d);
   void (*depthwise)(const ert_depthwise *d);
+  void (*depthwise_planar)(const ert_depthwise_planar *d);
   void (*direct)(const ert_direct *d);
   void (*winograd_input)(const ert_winograd_input *in);
   void (*winograd_multiply)(const ert_winograd_product *d);

@@ -1,0 +1,258 @@
+/* Depthwise inner loop over planar rows: a tile of vectors of pixels of one channel stays in registers while its taps pass by.
+ *
+ * A channel's inputs are copied to scratch first, zero-padded and sorted by the phases of the strides, so that the taps of
+ * neighbouring outputs are neighbours. An output is one chain of multiply-adds in the order of the taps, that of
+ * f32-depthwise.h. Taps that are zero are not in the list, and cost nothing. */
+#ifndef ERT_KERNELS_SIMD_F32_DEPTHWISE_PLANAR_H
+#define ERT_KERNELS_SIMD_F32_DEPTHWISE_PLANAR_H
+
+#include "kernels/simd/simd.h"
+#include "kernels/simd/vec.h"
+
+/* Vectors of a tile. */
+#if ERT_VECTOR_BYTES == 64
+#define PLANES_TILES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
+#elif ERT_VECTOR_BYTES == 32 || defined(__aarch64__)
+#define PLANES_TILES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10)
+#else
+#define PLANES_TILES(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#endif
+
+/* A channel whose inputs lie in scratch. */
+typedef struct planes_channel {
+  const float *x;      /* first line in scratch */
+  const ptrdiff_t *at; /* where its taps' inputs lie, relative to an output's place */
+  const float *w;
+  size_t taps;
+  float bias;
+  float *y;
+  const float *residual;
+} planes_channel;
+
+/* The lines of one phase of a channel; nothing past their ends is read. Up to a vector past the end of each becomes zero. */
+ERT_INLINE void planes_copy(const ert_depthwise_planar *d, const ert_phase *phase, const float *x, float *scratch) {
+  const size_t n = phase->columns, step = d->x_step, pitch = d->pitch;
+  const size_t full = step == 1 ? n / VL * VL : (n - 1) / VL * VL, rest = n - full;
+  const ptrdiff_t x_row = d->x_row;
+  const float *from = x + phase->from;
+  float *to = scratch + phase->to;
+  if (step == 1) {
+    for (size_t r = phase->rows; r > 0; r--, from += x_row, to += pitch) {
+      for (size_t i = 0; i < full; i += VL) vstore(to + i, vload(from + i));
+      if (rest > 0) vstore(to + full, vload_part(from + full, rest));
+    }
+  } else if (step == 2) {
+    const size_t left = 2 * rest - 1, first = left < VL ? left : VL;
+    for (size_t r = phase->rows; r > 0; r--, from += x_row, to += pitch) {
+      for (size_t i = 0; i < full; i += VL) vstore(to + i, pool_even(vload(from + 2 * i), vload(from + 2 * i + VL)));
+      const vf a = vload_part(from + 2 * full, first);
+      const vf b = left > VL ? vload_part(from + 2 * full + VL, left - VL) : vzero();
+      vstore(to + full, pool_even(a, b));
+    }
+  } else {
+    for (size_t r = phase->rows; r > 0; r--, from += x_row, to += pitch)
+      for (size_t i = 0; i < n; i++) to[i] = from[i * step];
+  }
+}
+
+/* Where a vector of outputs is stored. Its last lanes are none if it is the last one of a row. */
+typedef struct planes_place {
+  float *y;
+  const float *residual;
+  size_t of_row, tail; /* vectors of a row, and pixels of the last of them */
+  vf lo, hi;
+} planes_place;
+
+ERT_INLINE planes_place planes_place_of(const ert_depthwise_planar *d, const planes_channel *c, size_t row,
+                                        size_t column) {
+  const size_t of_row = (d->pixels + VL - 1) / VL;
+  return (planes_place){
+      .y = c->y + (ptrdiff_t)row * d->y_row + (ptrdiff_t)column,
+      .residual = c->residual ? c->residual + (ptrdiff_t)row * d->residual_row + (ptrdiff_t)column : NULL,
+      .of_row = of_row,
+      .tail = d->pixels - (of_row - 1) * VL,
+      .lo = vsplat(d->lo),
+      .hi = vsplat(d->hi),
+  };
+}
+
+/* The first n lanes of a sum, y_at and residual_at from the place. */
+ERT_INLINE void planes_store(const planes_place *at, ptrdiff_t y_at, ptrdiff_t residual_at, vf sum, size_t n) {
+  if (at->residual) sum += n == VL ? vload(at->residual + residual_at) : vload_part(at->residual + residual_at, n);
+  sum = vmin(at->hi, vmax(at->lo, sum));
+  if (n == VL)
+    vstore(at->y + y_at, sum);
+  else
+    vstore_part(at->y + y_at, sum, n);
+}
+
+/* P vectors of neighbouring rows, from vector `vector` of the first one on. */
+ERT_INLINE void planes_store_rows(const planes_place *at, ptrdiff_t y_row, ptrdiff_t residual_row, const vf *sums,
+                                  int P, size_t vector) {
+  ptrdiff_t y = 0, residual = 0, column = 0;
+#pragma GCC unroll 14
+  for (int p = 0; p < P; p++) {
+    const bool last = ++vector == at->of_row;
+    planes_store(at, y + column, residual + column, sums[p], last ? at->tail : VL);
+    column += VL;
+    if (last) y += y_row, residual += residual_row, column = 0, vector = 0;
+  }
+}
+
+/* P vectors of outputs whose inputs follow one another in scratch; the first is the one at `column` of `row`. */
+ERT_INLINE void planes_tile(const ert_depthwise_planar *d, const planes_channel *c, size_t row, size_t column, int P) {
+  const float *x = c->x + row * d->pitch + column;
+  planes_place at = planes_place_of(d, c, row, column);
+  vf acc[14];
+#pragma GCC unroll 14
+  for (int p = 0; p < P; p++) acc[p] = vsplat(c->bias);
+  for (size_t t = 0; t < c->taps; t++) {
+    const float *from = x + c->at[t];
+    const vf w = vsplat(c->w[t]);
+#pragma GCC unroll 14
+    for (int p = 0; p < P; p++) acc[p] += vload(from + p * VL) * w;
+  }
+  const ptrdiff_t y_row = d->y_row, residual_row = d->residual_row;
+#if ERT_VECTOR_BYTES == 64
+  if (d->pitch < VL) { /* two rows a vector */
+    const size_t left = d->rows - row, n = d->pixels;
+#pragma GCC unroll 14
+    for (int p = 0; p < P; p++) {
+      planes_store(&at, 2 * p * y_row, 2 * p * residual_row, acc[p], n);
+      if (2 * (size_t)p + 1 == left) break;
+      planes_store(&at, (2 * p + 1) * y_row, (2 * p + 1) * residual_row, VSWAP(acc[p], 8), n);
+    }
+    return;
+  }
+#endif
+  if (at.of_row > 1) {
+    planes_store_rows(&at, y_row, residual_row, acc, P, column / VL);
+    return;
+  }
+  if (at.residual) {
+#pragma GCC unroll 14
+    for (int p = 0; p < P; p++) planes_store(&at, p * y_row, p * residual_row, acc[p], at.tail);
+    return;
+  }
+#pragma GCC unroll 14
+  for (int p = 0; p < P; p++) planes_store(&at, p * y_row, 0, acc[p], at.tail);
+}
+
+typedef void planes_tile_fn(const ert_depthwise_planar *d, const planes_channel *c, size_t row, size_t column);
+
+#define PLANES_DEFINE(P)                                                                                           \
+  static void planes_tile_##P(const ert_depthwise_planar *d, const planes_channel *c, size_t row, size_t column) { \
+    planes_tile(d, c, row, column, P);                                                                             \
+  }
+#define PLANES_ENTRY(P) planes_tile_##P,
+PLANES_TILES(PLANES_DEFINE)
+static planes_tile_fn *const planes_tiles[] = {NULL, PLANES_TILES(PLANES_ENTRY)};
+enum { PLANES_MOST = sizeof planes_tiles / sizeof planes_tiles[0] - 1 };
+#undef PLANES_ENTRY
+#undef PLANES_DEFINE
+
+/* All rows of a channel, in tiles of whole rows that follow one another in scratch without gaps, or of parts of a row. */
+ERT_INLINE void planes_channel_run(const ert_depthwise_planar *d, const planes_channel *c) {
+  const size_t of_row = (d->pixels + VL - 1) / VL;
+  if (d->pitch < VL) { /* two rows a vector */
+    for (size_t r = 0; r < d->rows; r += 2 * PLANES_MOST) {
+      const size_t left = (d->rows - r + 1) / 2;
+      planes_tiles[left < PLANES_MOST ? left : PLANES_MOST](d, c, r, 0);
+    }
+  } else if (d->pitch == of_row * VL && 2 * of_row <= PLANES_MOST) {
+    const size_t rows = PLANES_MOST / of_row;
+    for (size_t r = 0; r < d->rows; r += rows)
+      planes_tiles[(d->rows - r < rows ? d->rows - r : rows) * of_row](d, c, r, 0);
+  } else {
+    for (size_t r = 0; r < d->rows; r++)
+      for (size_t v = 0; v < of_row; v += PLANES_MOST)
+        planes_tiles[of_row - v < PLANES_MOST ? of_row - v : PLANES_MOST](d, c, r, v * VL);
+  }
+}
+
+/* R rows of the vector at `column` of nine taps, the inputs of which are loaded once for the outputs of three rows. */
+ERT_INLINE void planes_nine(const ert_depthwise_planar *d, const planes_channel *c, size_t row, size_t column, int R) {
+  const float *x = c->x + row * d->pitch + column;
+  vf acc[7], w[9];
+#pragma GCC unroll 9
+  for (int t = 0; t < 9; t++) w[t] = vsplat(c->w[t]);
+#pragma GCC unroll 7
+  for (int r = 0; r < R; r++) acc[r] = vsplat(c->bias);
+#pragma GCC unroll 9
+  for (int i = 0; i < R + 2; i++, x += d->pitch) {
+#pragma GCC unroll 3
+    for (int k = 0; k < 3; k++) {
+      const vf input = vload(x + c->at[k]);
+#pragma GCC unroll 3
+      for (int h = 0; h < 3; h++)
+        if (i >= h && i - h < R) acc[i - h] += input * w[3 * h + k];
+    }
+  }
+  planes_place at = planes_place_of(d, c, row, column);
+  const ptrdiff_t y_row = d->y_row, residual_row = d->residual_row;
+  const size_t n = column / VL + 1 == at.of_row ? at.tail : VL;
+#pragma GCC unroll 7
+  for (int r = 0; r < R; r++) planes_store(&at, r * y_row, r * residual_row, acc[r], n);
+}
+
+#define NINE_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#define NINE_DEFINE(R)                                                                                             \
+  static void planes_nine_##R(const ert_depthwise_planar *d, const planes_channel *c, size_t row, size_t column) { \
+    planes_nine(d, c, row, column, R);                                                                             \
+  }
+#define NINE_ENTRY(R) planes_nine_##R,
+NINE_ROWS(NINE_DEFINE)
+static planes_tile_fn *const planes_nines[] = {NULL, NINE_ROWS(NINE_ENTRY)};
+#undef NINE_ENTRY
+#undef NINE_DEFINE
+
+ERT_INLINE void planes_nine_run(const ert_depthwise_planar *d, const planes_channel *c) {
+  for (size_t r = 0; r < d->rows; r += 7)
+    for (size_t column = 0; column < d->pixels; column += VL)
+      planes_nines[d->rows - r < 7 ? d->rows - r : 7](d, c, r, column);
+}
+
+/* Copies the phases that a channel's taps read. */
+ERT_INLINE void planes_gather(const ert_depthwise_planar *d, const float *x, const uint8_t *taps, size_t count,
+                              float *scratch) {
+  if (d->n_phases == 1) {
+    if (count > 0) planes_copy(d, d->phases, x, scratch);
+    return;
+  }
+  uint8_t copied[ERT_MOST_TAPS + 1] = {0};
+  for (size_t t = 0; t < count; t++) {
+    const uint8_t phase = d->table[taps[t]].phase;
+    if (!copied[phase]) planes_copy(d, d->phases + phase, x, scratch);
+    copied[phase] = 1;
+  }
+}
+
+/* A channel is copied before the one ahead of it is computed: by the time it is read its stores have reached the cache. */
+static void depthwise_planar_run(const ert_depthwise_planar *d) {
+  ptrdiff_t at[ERT_MOST_TAPS];
+  const float *values = d->values;
+  const uint8_t *taps = d->taps;
+  planes_gather(d, d->x, taps, d->counts[0], d->scratch);
+  for (size_t i = 0; i < d->channels; i++) {
+    const planes_channel c = {
+        .x = d->scratch + i % 2 * d->size,
+        .at = at,
+        .w = values,
+        .taps = d->counts[i],
+        .bias = d->bias ? d->bias[i] : 0.0f,
+        .y = d->y + (ptrdiff_t)i * d->y_channel,
+        .residual = d->residual ? d->residual + (ptrdiff_t)i * d->residual_channel : NULL,
+    };
+    for (size_t t = 0; t < c.taps; t++) at[t] = d->table[taps[t]].at;
+    values += c.taps, taps += c.taps;
+    if (i + 1 < d->channels)
+      planes_gather(d, d->x + (ptrdiff_t)(i + 1) * d->x_channel, taps, d->counts[i + 1],
+                    d->scratch + (i + 1) % 2 * d->size);
+    if (d->nine && c.taps == 9)
+      planes_nine_run(d, &c);
+    else
+      planes_channel_run(d, &c);
+  }
+}
+
+#endif

@@ -1,0 +1,131 @@
+"""conv_depthwise_planar on every instruction set: against the reference, and bit by bit against conv_depthwise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from packer.ir.ops import Activation, Conv
+from packer.ir.types import DType, TensorType
+from targets.base import Attribute, Layout, attributes_of
+from targets.cpu.depthwise import tap_lists
+from tests.runtime_c.kernels.harness import Rejected, check_step, isas, random_array, run_step
+from tests.runtime_c.kernels.test_dense import ACTIVATIONS, choice, exact, weights, windows
+
+KERNEL = "conv_depthwise_planar"
+PLANAR, BLOCK16, DEPTH16 = Layout.PLANAR, Layout.BLOCK16, Layout.DEPTH16
+LISTS = (3, 4)  # operands that are read before the first run
+
+
+def pruned(rng: np.random.Generator, w: np.ndarray, zeros: float) -> np.ndarray:
+    return np.where(rng.random(w.shape) < zeros, np.float32(0), w)
+
+
+def attributes(op: Conv, kernel: tuple[int, ...]) -> tuple[Attribute, ...]:
+    return tuple(sorted((*attributes_of(op), Attribute("kernel", ints=kernel)), key=lambda a: a.name))
+
+
+def check(
+    op: Conv,
+    x: np.ndarray,
+    w: np.ndarray,
+    bias: np.ndarray | None = None,
+    residual: np.ndarray | None = None,
+    inplace: int | None = None,
+) -> None:
+    """The kernel gives the reference's outputs, and exactly those of conv_depthwise."""
+    want = exact(op, x, w, bias, residual)
+    types = [TensorType(DType.F32, want.shape)]
+    inputs = [x, *tap_lists(w), bias, residual]
+    blocked = [x, w[:, 0], bias, residual]
+    while inputs[-1] is None:
+        inputs.pop()
+        blocked.pop()
+    layouts = [BLOCK16, DEPTH16, BLOCK16, BLOCK16][: len(blocked)] + [BLOCK16]
+    check_step(KERNEL, inputs, [want], types, attributes(op, w.shape[2:]), 2e-5, inplace=inplace, constants=LISTS)
+    for isa in isas():
+        found = run_step(KERNEL, inputs, types, attributes(op, w.shape[2:]), isa=isa, constants=LISTS)
+        same = run_step("conv_depthwise", blocked, types, attributes_of(op), layouts, isa)
+        assert found[0].tobytes() == same[0].tobytes(), f"not the bits of conv_depthwise on {isa}: {op}, {x.shape}"
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_random_convolutions(rank: int) -> None:
+    rng = np.random.default_rng(rank)
+    for _ in range(40):
+        spatial, kernel, strides, pads, dilations = windows(rng, rank)
+        channels = choice(rng, 1, 3, 16, 17, 40)
+        op = Conv(strides, pads, dilations, channels, ACTIVATIONS[rng.integers(len(ACTIVATIONS))])
+        x = random_array(rng, (choice(rng, 1, 1, 2), channels, *spatial), DType.F32)
+        w = pruned(rng, weights(rng, channels, 1, *kernel), rng.choice((0.0, 0.5, 0.9, 1.0)))
+        bias = random_array(rng, (channels,), DType.F32) if rng.random() < 0.7 else None
+        shape = op.infer([TensorType(DType.F32, x.shape), TensorType(DType.F32, w.shape)])[0].shape
+        check(op, x, w, bias, random_array(rng, shape, DType.F32) if rng.random() < 0.4 else None)
+
+
+@pytest.mark.parametrize("size", [3, 7, 8, 9, 14, 15, 16, 17, 28, 56, 112, 230])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_sizes_of_networks(size: int, stride: int) -> None:
+    """Two rows a vector, whole rows, parts of rows, several bands; taps all there, some and none."""
+    rng = np.random.default_rng(size)
+    for kernel in (3, 5):
+        op = Conv((stride,) * 2, (kernel // 2,) * 4, (1, 1), 4, Activation("clip", 0.0, 6.0))
+        x, w = random_array(rng, (1, 4, size, size), DType.F32), weights(rng, 4, 1, kernel, kernel)
+        w[1] = pruned(rng, w[1], 0.5)
+        w[2] = 0
+        w[3].reshape(-1)[1:] = 0
+        check(op, x, w, random_array(rng, (4,), DType.F32))
+
+
+def test_residual_in_place() -> None:
+    rng = np.random.default_rng(4)
+    op = Conv((1, 1), (1, 1, 1, 1), (1, 1), 5, Activation("relu"))
+    for size in (7, 20):
+        x, w = random_array(rng, (1, 5, size, size), DType.F32), weights(rng, 5, 1, 3, 3)
+        check(op, x, w, random_array(rng, (5,), DType.F32), random_array(rng, x.shape, DType.F32), inplace=6)
+
+
+def test_padding_larger_than_the_input() -> None:
+    """Taps whose rows or columns all lie in the padding."""
+    rng = np.random.default_rng(5)
+    for op, kernel in (
+        (Conv((3, 2), (7, 9, 8, 7), (2, 3), 3), (4, 3)),
+        (Conv((1, 1), (6, 0, 6, 0), (3, 1), 3), (5, 1)),
+        (Conv((2, 5), (0, 12, 0, 12), (1, 4), 3), (1, 7)),
+    ):
+        check(op, random_array(rng, (1, 3, 2, 3), DType.F32), weights(rng, 3, 1, *kernel))
+
+
+def test_nothing() -> None:
+    op = Conv((1, 1), (1, 1, 1, 1), (1, 1), 3)
+    x, w = np.ones((0, 3, 4, 5), np.float32), np.ones((3, 1, 3, 3), np.float32)
+    types = [TensorType(DType.F32, x.shape)]
+    check_step(KERNEL, [x, *tap_lists(w)], [x], types, attributes(op, (3, 3)), constants=LISTS)
+
+
+def test_operands_are_proven() -> None:
+    op = Conv((1, 1), (1, 1, 1, 1), (1, 1), 20)
+    x, y = np.ones((1, 20, 5, 5), np.float32), [TensorType(DType.F32, (1, 20, 5, 5))]
+    values, taps, counts, starts = tap_lists(np.ones((20, 1, 3, 3), np.float32))
+
+    def run(*operands: np.ndarray, op: Conv = op, kernel: tuple[int, ...] = (3, 3), constants: object = LISTS) -> None:
+        run_step(KERNEL, [x, *operands], y, attributes(op, kernel), constants=constants)
+
+    run(values, taps, counts, starts)
+    run(values, np.full_like(taps, 255), counts, starts)  # any number is safe
+    for operands, how in (
+        ((values, taps, counts, starts), {"constants": (3,)}),
+        ((values, taps, counts, starts), {"kernel": (3, 2)}),
+        ((values, taps, counts, starts), {"kernel": (16, 16)}),
+        ((values, taps, counts, starts), {"op": Conv((1, 1), (1, 1, 1, 1), (1, 1), 10)}),
+        ((values, taps[1:], counts, starts), {}),
+        ((values, taps, counts[1:], starts), {}),
+        ((values, taps, counts, starts[1:]), {}),
+        ((values, taps, counts, starts + 1), {}),
+        ((values, taps, counts, starts - 1), {}),
+        ((values, taps, counts + 1, starts), {}),
+        ((values, taps, counts.astype(np.int8), starts), {}),
+        ((values, taps, counts, starts, np.ones(19, np.float32)), {}),
+    ):
+        with pytest.raises(Rejected):
+            run(*operands, **how)  # type: ignore[arg-type]
