@@ -20,8 +20,7 @@ __all__ = ["schedule"]
 
 def schedule(graph: Graph, target: Target, choices: Sequence[Choice], cores: int = 1) -> Program:
     """The program that runs `graph` on `cores` cores of `target` with one choice a node."""
-    places = Places(graph, target, [(choice.form,) for choice in choices])
-    emitter = _Emitter(graph, target, cores, places)
+    emitter = _Emitter(graph, target, choices, cores)
     for position, (node, choice) in enumerate(zip(graph.nodes, choices, strict=True)):
         emitter.node(node, choice, position)
     return emitter.finish()
@@ -30,9 +29,9 @@ def schedule(graph: Graph, target: Target, choices: Sequence[Choice], cores: int
 class _Emitter:
     """Emits steps while walking the graph in execution order."""
 
-    def __init__(self, graph: Graph, target: Target, cores: int, places: Places) -> None:
+    def __init__(self, graph: Graph, target: Target, choices: Sequence[Choice], cores: int) -> None:
         self.graph = graph
-        self.places = places
+        self.places = Places(graph, target, [(choice.form,) for choice in choices])
         self.target = target
         self.speeds = target.machine.speeds(cores)
         self.tensors = Tensors()
@@ -43,11 +42,7 @@ class _Emitter:
         ]
         self.chosen: dict[str, Choice] = {}  # by output name
         self.waiting: dict[str, tuple[Node, Choice]] = {}  # nodes that stream out, by output name
-        self.last_use: dict[str, int] = {}
-        for position, node in enumerate(graph.nodes):
-            self.last_use.update((name, position) for name in node.inputs if name is not None)
-        self.last_use.update((name, len(graph.nodes)) for name in graph.outputs)
-        self.last_use.update((extent.count, len(graph.nodes)) for extent in graph.extents)
+        self.last_use = _last_uses(graph, choices)
 
     def node(self, node: Node, choice: Choice, position: int) -> None:
         self.chosen.update((name, choice) for name in node.outputs)
@@ -328,6 +323,19 @@ class _Emitter:
                 self.phases.run([Pending(0, "copy", (), (source,), (tensor,), flat)])
             outputs.append(tensor)
         return outputs
+
+
+def _last_uses(graph: Graph, choices: Sequence[Choice]) -> dict[str, int]:
+    """The last node, by position, whose steps read each value: nodes that stream out run with the one that takes."""
+    end = len(graph.nodes)
+    found = dict.fromkeys((*graph.outputs, *(extent.count for extent in graph.extents)), end)
+    for position in reversed(range(end)):
+        node = graph.nodes[position]
+        runs = found[node.outputs[0]] if choices[position].streams_out else position
+        for name in node.inputs:
+            if name is not None:
+                found[name] = max(found.get(name, -1), runs)
+    return found
 
 
 def _within(box: Box, axis: int, span: tuple[int, int]) -> Box:
