@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgert.reader import Bundle, Program, Tensor
+from edgert.reader import Bundle, Program, Step, Tensor
 
 __all__ = ["LayerSummary", "ProgramSummary", "summarize"]
 
 _Place = tuple[int, int, int]  # of a constant: segment, offset, bytes
+_SPARSE = ("conv_sparse", "linear_sparse")  # their weights are values, indices, counts and starts
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +99,14 @@ def _layer(
     steps = [program.steps[number] for number in numbers]
     constants = {_place(t): t for step in steps for t in _roots(program, step.inputs) if t.place == "segment"}
     weights = {place: tensor for place, tensor in constants.items() if _is_weight(tensor)}
+    for step in steps:
+        if step.kernel in _SPARSE:
+            values = program.tensors[step.inputs[1]]
+            weights[_place(values)] = values
+            counted.setdefault(_place(values), (_matrix(program, step), _nonzeros(bundle, values)))
     for place, tensor in weights.items():
         if place not in counted:
-            counted[place] = math.prod(tensor.shape), int(np.count_nonzero(bundle.stored(tensor)))
+            counted[place] = math.prod(tensor.shape), _nonzeros(bundle, tensor)
     read = [t for t in _roots(program, steps[0].inputs) if t.place != "segment"]
     written = _roots(program, steps[-1].outputs)  # behind partial sums comes the sum
     return LayerSummary(
@@ -115,6 +121,20 @@ def _layer(
         sum(counted[place][1] for place in weights),
         sum(tensor.bytes for tensor in constants.values()),
     )
+
+
+def _matrix(program: Program, step: Step) -> int:
+    """Elements of the weights of which a step reads the non-zeros."""
+    x, counts = (program.tensors[step.inputs[i]] for i in (0, 3))
+    outputs = program.tensors[counts.root].shape[1] if counts.root >= 0 else counts.shape[1]
+    if step.kernel == "linear_sparse":
+        return x.shape[-1] * outputs
+    ints = {attribute.name: attribute.ints for attribute in step.attributes}
+    return x.shape[1] // ints["group"][0] * math.prod(ints["kernel"]) * outputs
+
+
+def _nonzeros(bundle: Bundle, tensor: Tensor) -> int:
+    return int(np.count_nonzero(bundle.stored(tensor)))
 
 
 def _place(tensor: Tensor) -> _Place:

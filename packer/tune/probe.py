@@ -62,7 +62,7 @@ def _graph(work: Work) -> Graph:
         if type is not None:
             value = Value(f"input{i}", type)
             if constant:
-                value = Value.constant(f"input{i}", _numbers(type, random))
+                value = Value.constant(f"input{i}", _numbers(type, work.density if i == 1 else 1.0, random))
             values[value.name] = value
     outputs = tuple(f"output{i}" for i in range(len(work.outputs)))
     values.update((name, Value(name, type)) for name, type in zip(outputs, work.outputs, strict=True))
@@ -70,11 +70,14 @@ def _graph(work: Work) -> Graph:
     return Graph(_STEP, inputs, outputs, (Node(work.op, tuple(names), outputs, (_STEP,)),), values)
 
 
-def _numbers(type: TensorType, random: np.random.Generator) -> np.ndarray:
-    """Standard normal floats, integers 0 or 1, repeated where there are many."""
+def _numbers(type: TensorType, density: float, random: np.random.Generator) -> np.ndarray:
+    """Standard normal floats, of which so many are not zero; integers 0 or 1. Repeated where there are many."""
     count = min(type.elements, _RANDOM)
     if type.dtype is DType.F32:
-        return np.resize(random.standard_normal(count, np.float32), type.shape)
+        numbers = random.standard_normal(count, np.float32)
+        if density < 1:
+            numbers[random.random(count) >= density] = 0
+        return np.resize(numbers, type.shape)
     return np.resize(random.integers(0, 2, count), type.shape).astype(type.dtype.numpy)
 
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from packer.ir import DType, Graph, Node
-from packer.ir.ops import Binary, Concat, Conv, Lrn, Pool, Reduce, Resize, ScaleShift, Unary
+from packer.ir.ops import Binary, Concat, Conv, Lrn, MatMul, Pool, Reduce, Resize, ScaleShift, Unary
 from targets.base import Form, Layout
+from targets.cpu.lower import is_linear
+from targets.cpu.sparse import MOST_LINES, taps_of
 
 __all__ = ["forms", "is_depthwise"]
 
 PLANAR, BLOCK16 = Layout.PLANAR, Layout.BLOCK16
+_SPARSE = 0.9  # density of weights from which on a stream of non-zeros cannot pay
 
 
 def is_depthwise(graph: Graph, node: Node) -> bool:
@@ -26,6 +31,9 @@ def forms(graph: Graph, node: Node) -> tuple[Form, ...]:
     if isinstance(op, Conv):
         return tuple(_convolutions(graph, node))
     found = [_form(graph, node, PLANAR, PLANAR)]
+    if isinstance(op, MatMul) and is_linear(graph, node) and graph.density(node.inputs[1]) <= _SPARSE:
+        found = [_form(graph, node, PLANAR, PLANAR, "packed")]
+        found.append(replace(_form(graph, node, PLANAR, PLANAR, "sparse"), arithmetic="sparse"))
     output = graph.type(node.outputs[0])
     if output.dtype is not DType.F32 or output.rank < 3 or output.elements == 0 or len(node.outputs) > 1:
         return tuple(found)
@@ -45,17 +53,31 @@ def forms(graph: Graph, node: Node) -> tuple[Form, ...]:
 
 
 def _convolutions(graph: Graph, node: Node) -> list[Form]:
-    """Depthwise or packed in every pair of layouts; direct over planar rows; as a matrix product over patches: Caffe's
-    way with patches as columns, and with contiguous copies out of a channels-last image (methods of Wu & Wu), patches
-    as rows."""
+    """Depthwise or packed in every pair of layouts; direct over planar rows; by the non-zeros of sparse weights; as a
+    matrix product over patches: Caffe's way with patches as columns, and with contiguous copies out of a channels-last
+    image (methods of Wu & Wu), patches as rows."""
     name = "depthwise" if is_depthwise(graph, node) else "packed"
     blocked = (PLANAR, BLOCK16) if graph.type(node.outputs[0]).elements > 0 else (PLANAR,)
     found = [_form(graph, node, x, y, name) for x in blocked for y in blocked]
     if name == "packed":
         found.append(_form(graph, node, PLANAR, PLANAR, "direct"))
+    if name == "packed" and _is_sparse(graph, node):
+        found.append(replace(_form(graph, node, PLANAR, PLANAR, "sparse"), arithmetic="sparse"))
     by_patches = ["im2col-caffe"] if graph.constant(node.inputs[1]) is None else ["im2col-caffe", "im2col-nhwc"]
     found += [replace(_form(graph, node, PLANAR, PLANAR, way), arithmetic=way) for way in by_patches]
     return found
+
+
+def _is_sparse(graph: Graph, node: Node) -> bool:
+    """Whether a convolution has zeros among its weights worth skipping, and a kernel that its stream can tell."""
+    op = node.op
+    assert isinstance(op, Conv)
+    weights = graph.constant(node.inputs[1])
+    if weights is None or graph.density(node.inputs[1]) > _SPARSE or graph.type(node.outputs[0]).elements == 0:
+        return False
+    if max(weights.shape[2:]) > MOST_LINES or not np.isfinite(weights).all():
+        return False
+    return taps_of(weights.shape[2:], op.strides, op.dilations, 1).lines < MOST_LINES
 
 
 def _form(graph: Graph, node: Node, x: Layout, y: Layout, implementation: str = "") -> Form:

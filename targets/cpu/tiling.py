@@ -34,8 +34,7 @@ class Tiling:
 @lru_cache(maxsize=1 << 14)
 def tiling(g: Geometry, density: float, lanes: int, l1_bytes: int) -> Tiling | None:
     """The tiling of fewest cycles; None if bytes cannot tell the lines of a channel."""
-    out = g.flat()
-    height, width = out[1:]
+    _, height, width = _walked(g)
     best: Tiling | None = None
     for rows in range(1, max(1, min(height, _MOST[lanes])) + 1):
         taps = taps_of(g.kernel, g.stride, g.dilation, rows)
@@ -55,6 +54,11 @@ def tiling(g: Geometry, density: float, lanes: int, l1_bytes: int) -> Tiling | N
     return best
 
 
+def _walked(g: Geometry) -> tuple[int, ...]:
+    """Extents of the output; one row of all positions if the kernel has one tap."""
+    return (1, 1, prod(g.out)) if prod(g.kernel) == 1 else g.out
+
+
 def _rounded(floats: int, lanes: int) -> int:
     """To whole vectors, or to half ones of 16 where that wastes much less."""
     whole, half = -(-floats // lanes) * lanes, -(-floats // 8) * 8
@@ -69,8 +73,7 @@ def _channels(g: Geometry, taps: Taps, line: int, l1_bytes: int) -> int:
 
 
 def _cycles(g: Geometry, density: float, lanes: int, rows: int, columns: int, line: int, channels: int) -> float:
-    out = g.flat()
-    height, width = out[1:]
+    depth, height, width = _walked(g)
     taps = taps_of(g.kernel, g.stride, g.dilation, rows)
     tiles = -(-g.channels // channels)
     entries = density * g.filters * g.channels * prod(g.kernel)
@@ -80,4 +83,4 @@ def _cycles(g: Geometry, density: float, lanes: int, rows: int, columns: int, li
     copied = g.channels * strips * taps.lines
     each = _LINE + _COPIED * line / lanes + (_STRIDED * line if g.stride[2] > 1 else 0.0)
     segments = -(-width // columns)
-    return g.images * g.groups * out[0] * segments * (cycles + copied * each)
+    return g.images * g.groups * depth * segments * (cycles + copied * each)

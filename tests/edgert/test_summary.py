@@ -42,7 +42,7 @@ def test_each_weight_counts_once_however_it_is_cut(tmp_path: Path, search: str) 
         helper.make_node("Conv", ["t", "b"], ["y"], "second"),
     ]
     made = model(nodes, {"a": sparse(64, 16, 3, 3), "b": sparse(32, 64, 1, 1)}, (1, 16, 40, 40), (1, 32, 40, 40))
-    for program, found in summaries(made, tmp_path, cores=(1, 2, 3), search=search):
+    for program, found in summaries(made, tmp_path, cores=(1, 2, 3), search=search, implementation="packed"):
         layers = {layer.nodes[0]: layer for layer in found.layers if layer.nodes}
         assert sorted(layers) == ["first", "second"]
         first, second = layers["first"], layers["second"]
@@ -70,7 +70,8 @@ def test_partial_sums_and_their_sum_are_one_layer(tmp_path: Path) -> None:
 
 def test_shared_weights_count_once_in_the_program(tmp_path: Path) -> None:
     nodes = [helper.make_node("MatMul", [a, "w"], [b], a) for a, b in (("x", "t"), ("t", "u"), ("u", "y"))]
-    for _, found in summaries(model(nodes, {"w": sparse(32, 32)}, (1, 32), (1, 32)), tmp_path):
+    made = model(nodes, {"w": sparse(32, 32)}, (1, 32), (1, 32))
+    for _, found in summaries(made, tmp_path, implementation="packed"):
         assert [layer.weights for layer in found.layers if layer.nodes] == [1024] * 3
         assert found.weights_bytes == 4096
         assert found.sparsity == pytest.approx(0.25)
@@ -107,3 +108,19 @@ def test_programs_of_cores() -> None:
         assert [len(layer.steps) for layer in found.layers] == [program.cores, 1, 1, program.cores]
         assert found.phases == 3
         assert found.layers[0].outputs == found.layers[0].inputs
+
+
+def test_the_weights_of_streams_are_all_there_were(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "a"], ["t"], "grouped", group=2),
+        helper.make_node("Flatten", ["t"], ["f"], "flat"),
+        helper.make_node("MatMul", ["f", "b"], ["y"], "product"),
+    ]
+    weights = {"a": sparse(64, 8, 3, 3), "b": sparse(64 * 9, 50)}
+    made = model(nodes, weights, (1, 16, 5, 5), (1, 50))
+    for _, found in summaries(made, tmp_path, cores=(1, 2), implementation="sparse"):
+        layers = {layer.nodes[0]: layer for layer in found.layers if layer.nodes}
+        for layer, weight in ((layers["grouped"], weights["a"]), (layers["product"], weights["b"])):
+            assert layer.kernel.endswith("_sparse")
+            assert (layer.weights, layer.nonzeros) == (weight.size, weight.size * 3 // 4)
+        assert found.sparsity == pytest.approx(0.25)

@@ -12,10 +12,12 @@ from edgert.bench import bind_all
 from edgert.session import load
 from packer.bundle.model import Place
 from packer.bundle.writer import write_bundle
+from packer.ir import DType, TensorType
+from packer.ir.ops import Conv
 from packer.planner.costs import signature, work_of
 from packer.tune.candidates import Candidate, Candidates
 from packer.tune.probe import probe
-from targets.base import resolve
+from targets.base import Form, Layout, Work, resolve
 from tests.packer.tune.networks import network
 
 TARGET = resolve("cpu")
@@ -77,3 +79,16 @@ def test_the_signature_is_that_of_the_node_it_stands_for() -> None:
     for node in graph.nodes:
         for form in TARGET.forms(graph, node):
             assert signature(work_of(graph, node), form) in {c.signature for c in CANDIDATES}
+
+
+def test_weights_are_as_sparse_as_the_work_says() -> None:
+    x = TensorType(DType.F32, (1, 100, 9, 9))
+    op, weights = Conv((1, 1), (0, 0, 0, 0), (1, 1)), TensorType(DType.F32, (40, 100, 1, 1))
+    work = Work(op, (x, weights), op.infer((x, weights)), (False, True), 0.2)
+    made = probe(work, Form((Layout.PLANAR, Layout.PLANAR), (Layout.PLANAR,), "sparse"), TARGET)
+    program = made.bundle.programs[0]
+    first, second = (program.tensors[step.inputs[1]].data for step in program.steps)
+    assert first is not None
+    assert second is not None
+    assert second.size == pytest.approx(0.2 * 4000, rel=0.15)
+    np.testing.assert_array_equal(first, -second)

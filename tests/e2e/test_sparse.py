@@ -1,0 +1,152 @@
+"""Pruned networks: kernels that walk non-zeros give what the dense ones give, the same bits on any number of cores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import edgert
+from edgert.devices import this_machine
+from packer.api import pack
+from packer.planner.pbqp import Solution
+from packer.planner.problem import Problem
+from packer.planner.select import Strategy, sample
+from tests.e2e.conftest import relative_error, tensor
+
+CASES = [
+    # x, weights, attributes
+    ((1, 24, 40, 40), (40, 24, 1, 1), {}),
+    ((2, 19, 21, 33), (37, 19, 3, 3), {"pads": [1, 1, 1, 1]}),
+    ((1, 130, 7, 7), (33, 130, 3, 3), {"pads": [1, 1, 1, 1]}),
+    ((1, 40, 28, 28), (48, 40, 3, 3), {"pads": [1, 1, 1, 1], "strides": [2, 2]}),
+    ((1, 40, 29, 31), (48, 40, 1, 1), {"strides": [2, 2]}),
+    ((1, 3, 64, 80), (16, 3, 7, 7), {"pads": [3, 3, 3, 3], "strides": [2, 2]}),
+    ((1, 32, 20, 20), (48, 16, 3, 3), {"group": 2, "pads": [0, 1, 2, 1]}),
+    ((1, 8, 25, 30), (20, 8, 3, 3), {"dilations": [2, 3], "pads": [3, 2, 1, 4]}),
+    ((2, 20, 90), (18, 20, 5), {"strides": [3], "pads": [2, 1]}),
+    ((1, 6, 9, 12, 14), (17, 6, 2, 3, 2), {"pads": [1, 0, 1, 0, 1, 1], "strides": [1, 2, 1]}),
+    ((1, 3, 4, 300), (5, 3, 1, 3), {"pads": [0, 1, 0, 1]}),
+]
+Case = tuple[tuple[int, ...], tuple[int, ...], dict[str, object]]
+
+
+def pruned(random: np.random.Generator, shape: tuple[int, ...], zeros: float) -> np.ndarray:
+    weights = random.standard_normal(shape).astype(np.float32)
+    weights[random.random(shape) < zeros] = 0
+    return weights
+
+
+def finished(nodes: list, values: dict[str, np.ndarray], x: tuple[int, ...], rank: int) -> ModelProto:
+    graph = helper.make_graph(
+        nodes,
+        "pruned",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, x)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * rank)],
+        [numpy_helper.from_array(data, name) for name, data in values.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def convolutions(case: Case, zeros: float = 0.8) -> ModelProto:
+    """relu(conv(x) + bias + conv(x)): bias, residual and activation are fused into the second convolution."""
+    x, weights, attributes = case
+    random = np.random.default_rng(0)
+    values = {"w": pruned(random, weights, zeros), "v": pruned(random, weights, zeros)}
+    values["b"] = random.standard_normal(weights[0]).astype(np.float32)
+    values["v"][3] = 0
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], **attributes),
+        helper.make_node("Conv", ["x", "v"], ["d"], **attributes),
+        helper.make_node("Add", ["c", "d"], ["s"]),
+        helper.make_node("Relu", ["s"], ["y"]),
+    ]
+    return finished(nodes, values, x, len(x))
+
+
+def check(path: Path, kernel: str, feeds: dict[str, np.ndarray], want: np.ndarray) -> None:
+    """Every program runs `kernel`, gives what is wanted, and the same bits as the others."""
+    programs = edgert.read(path).programs
+    assert all(kernel in {step.kernel for step in program.steps} for program in programs)
+    for isa in this_machine().isas:
+        bits = set()
+        for program in programs:
+            with edgert.load(path, isa=isa, threads=program.cores) as session:
+                got = session.run(feeds)["y"]
+            np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * float(np.abs(want).max()), err_msg=isa)
+            bits.add(got.tobytes())
+        assert len(bits) == 1, f"{isa}: programs of {[program.cores for program in programs]} cores give other bits"
+
+
+def drawn(problem: Problem) -> Solution:
+    return sample(problem, np.random.default_rng(3))
+
+
+@pytest.mark.parametrize("search", ["exact", drawn])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "x".join(map(str, (*case[0], "by", *case[1]))))
+def test_convolutions(tmp_path: Path, case: Case, search: str | Strategy) -> None:
+    network = convolutions(case)
+    feeds = {"x": np.random.default_rng(1).standard_normal(case[0]).astype(np.float32)}
+    (want,) = ReferenceEvaluator(network).run(None, feeds)
+    path = tmp_path / "model.edge"
+    pack(network, path, cores=(1, 2, 3), implementation="sparse", search=search, golden=False)
+    check(path, "conv_sparse", feeds, want)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 20])
+def test_fully_connected(tmp_path: Path, rows: int) -> None:
+    random = np.random.default_rng(2)
+    values = {"w": pruned(random, (5000, 70), 0.9), "b": np.ones(70, np.float32), "v": pruned(random, (70, 40), 0.7)}
+    nodes = [
+        helper.make_node("Gemm", ["x", "w", "b"], ["t"]),
+        helper.make_node("Sigmoid", ["t"], ["u"]),
+        helper.make_node("MatMul", ["u", "v"], ["y"]),
+    ]
+    network = finished(nodes, values, (rows, 5000), 2)
+    feeds = {"x": random.standard_normal((rows, 5000)).astype(np.float32)}
+    (want,) = ReferenceEvaluator(network).run(None, feeds)
+    for implementation in ("sparse", "packed"):
+        path = tmp_path / f"{implementation}.edge"
+        pack(network, path, cores=(1, 2, 3), implementation=implementation, golden=False)
+        check(path, "linear_sparse" if implementation == "sparse" else "linear", feeds, want)
+
+
+def test_zeros_decide(tmp_path: Path) -> None:
+    """Dense weights stay dense, pruned ones become streams, stored once whatever the number of programs."""
+    sizes = {}
+    for zeros in (0.0, 0.05, 0.9):
+        path = tmp_path / f"{zeros}.edge"
+        pack(convolutions(((1, 128, 28, 28), (128, 128, 1, 1), {}), zeros), path, cores=(1, 2, 3))
+        kernels = {step.kernel for program in edgert.read(path).programs for step in program.steps}
+        assert ("conv_sparse" in kernels) == (zeros == 0.9)
+        sizes[zeros] = sum(s.length for s in edgert.read(path).segments if s.name.startswith("weights"))
+    assert sizes[0.9] < 5.75 * 0.1 * 2 * 128 * 128 + 2000
+    assert sizes[0.0] > 4 * 2 * 128 * 128
+
+
+def test_weights_that_are_not_finite_stay_dense(tmp_path: Path) -> None:
+    network = convolutions(CASES[1], 0.9)
+    weights = numpy_helper.to_array(network.graph.initializer[0]).copy()
+    weights[5, 5] = np.inf
+    network.graph.initializer[0].CopyFrom(numpy_helper.from_array(weights, "w"))
+    pack(network, tmp_path / "model.edge", cores=(1,), implementation="sparse", golden=False)
+    kernels = [step.kernel for step in edgert.read(tmp_path / "model.edge").programs[0].steps]
+    assert kernels.count("conv_sparse") == 1
+
+
+@pytest.mark.parametrize("name", ["lenet5_dns_sparse", "squeezenet_dc", "mp_face_detection_full_range_sparse"])
+def test_real_pruned_networks(models: Path, tmp_path: Path, name: str) -> None:
+    """Forced sparse and forced dense agree with the vectors."""
+    vectors = models / "vectors" / name / "test_data_set_0"
+    for implementation in ("sparse", "packed"):
+        path = tmp_path / f"{implementation}.edge"
+        pack(models / "onnx" / f"{name}.onnx", path, cores=(1, 2), implementation=implementation, golden=False)
+        for program in edgert.read(path).programs:
+            with edgert.load(path, threads=program.cores) as session:
+                (feed,) = session.inputs
+                got = session.run({feed.name: tensor(vectors / "input_0.pb")})
+            for i, output in enumerate(got.values()):
+                assert relative_error(output, tensor(vectors / f"output_{i}.pb")) < 1e-4
