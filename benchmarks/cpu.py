@@ -25,7 +25,7 @@ from benchmarks.networks import NAMES, PRUNED, QUICK, Network, network
 from benchmarks.peers import ENGINES, Peer, PeerError
 from benchmarks.picture import draw
 from benchmarks.report import RESULTS, save, table
-from benchmarks.standings import BASE, US, Case, Row, label, show, slower, speedups_of
+from benchmarks.standings import BASE, US, Case, Row, label, show, slower, speedups_of, threads_of
 
 __all__ = ["add_arguments", "main", "run"]
 
@@ -102,8 +102,8 @@ def _measure(cases: Sequence[Case], engines: Sequence[str], options: argparse.Na
         own = _case(network(name, zeros), threads, engines, options, traffic, peak)
         rows += own
         times = "  ".join(f"{row.engine} {row.ms:.2f}" for row in own if not row.failed)
-        title = f"[{number + 1}/{len(cases)}] {label(name, zeros)}, {threads} threads, {time.monotonic() - began:.0f} s"
-        print(f"{title}: {times}", flush=True)
+        title = f"[{number + 1}/{len(cases)}] {label(name, zeros)}, {threads_of(threads)}"
+        print(f"{title}, {time.monotonic() - began:.0f} s: {times}", flush=True)
     return rows
 
 
@@ -217,5 +217,7 @@ def _guard(options: argparse.Namespace) -> int:
         [[label(*case[:2]), case[2], then[case], now, now / then[case]] for case, now in found.items()],
     )
     for name, zeros, threads in cases:
-        print(f"slower than {path.name} by more than {GUARD:.0%}, or failed: {label(name, zeros)}, {threads} threads")
+        print(
+            f"slower than {path.name} by more than {GUARD:.0%}, or failed: {label(name, zeros)}, {threads_of(threads)}"
+        )
     return 1 if cases else 0

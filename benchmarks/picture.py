@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from benchmarks.report import geometric_mean
-from benchmarks.standings import US, Case, group_of
+from benchmarks.standings import US, Case, group_of, threads_of
 
 __all__ = ["draw"]
 
@@ -46,7 +46,7 @@ def draw(speedups: Mapping[Case, Mapping[str, float]]) -> str:
         if len(networks) > 1:
             lines[MEAN] = _means(list(networks.values()), engines)
         bottom = y + 12 + LINE * len(lines)
-        parts.append(_text(LEFT, y, f"{group}, {threads} thread{'s' if threads > 1 else ''}", bold=True))
+        parts.append(_text(LEFT, y, f"{group}, {threads_of(threads)}", bold=True))
         for power in range(math.ceil(low), math.floor(high) + 1):
             x, colour = across(2.0**power), "#888" if power == 0 else "#ddd"
             parts.append(f'<line x1="{x:.1f}" y1="{y + 8}" x2="{x:.1f}" y2="{bottom}" stroke="{colour}"/>')

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from benchmarks.peers import ENGINES
 from benchmarks.report import geometric_mean, table
 
-__all__ = ["BASE", "US", "Case", "Row", "best_peer", "group_of", "label", "show", "slower", "speedups_of"]
+__all__ = ["BASE", "US", "Case", "Row", "best_peer", "group_of", "label", "show", "slower", "speedups_of", "threads_of"]
 
 US, BASE = "edgert", "onnxruntime"
 
@@ -78,7 +78,7 @@ def show(rows: Sequence[Row]) -> None:
         shown: list[list[object]] = []
         for case in cases:
             own = by_case[case]
-            cells: list[object] = ["-" if own[e].failed else own[e].ms for e in present if e in own]
+            cells: list[object] = [own[e].ms if e in own and not own[e].failed else "-" for e in present]
             ours, speed = own.get(US), speedups.get(case, {})
             if ours is None or ours.failed or US not in speed:
                 shown.append([case[0], *cells, "-", "-", "-", "-"])
@@ -87,7 +87,7 @@ def show(rows: Sequence[Row]) -> None:
             over = [speed[US], speed[US] / peer, best]
             shown.append([case[0], *cells, *over, f"{ours.floor_ms / ours.ms:.0%}"])
         header = ["network", *present, f"over {BASE}", "over best f32", "which", "of the floor"]
-        table(f"{group}, {threads} threads: milliseconds", header, shown)
+        table(f"{group}, {threads_of(threads)}: milliseconds", header, shown)
         _print_means([speedups[case] for case in cases if case in speedups], present)
     table(
         "opening (ours hashed), first run, memory, size, error; 1e6 bytes",
@@ -111,7 +111,7 @@ def show(rows: Sequence[Row]) -> None:
     )
     for row in rows:
         if row.failed:
-            print(f"{label(row.network, row.zeros)}, {row.threads} threads: without {row.engine}: {row.failed}")
+            print(f"{label(row.network, row.zeros)}, {threads_of(row.threads)}: without {row.engine}: {row.failed}")
 
 
 def _print_means(speedups: Sequence[dict[str, float]], engines: Sequence[str]) -> None:
@@ -134,3 +134,7 @@ def group_of(zeros: int | None) -> str:
 
 def label(name: str, zeros: int | None) -> str:
     return name if zeros is None else f"{name} {zeros} %"
+
+
+def threads_of(count: int) -> str:
+    return "1 thread" if count == 1 else f"{count} threads"

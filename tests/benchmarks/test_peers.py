@@ -1,0 +1,90 @@
+"""Engines in processes of their own: the protocol, conversion, failures; with this program as the engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from benchmarks import peers
+from benchmarks.machine import Traffic, peak_gflops
+from benchmarks.networks import nonzero_flops
+from benchmarks.peer_worker import planar
+from benchmarks.peers import Peer, PeerError, converted
+
+X = np.random.default_rng(0).standard_normal((1, 2, 4, 4)).astype(np.float32)
+WEIGHTS = np.array([[1, 0], [0, 0], [2, 3]], np.float32).reshape(3, 2, 1, 1)
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A convolution, with a cache of its own for what is made of it."""
+    monkeypatch.setattr(peers, "CACHE", tmp_path / "cache")
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["x", "w"], ["y"])],
+        "conv",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, X.shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3, 4, 4])],
+        [numpy_helper.from_array(WEIGHTS, "w")],
+    )
+    path = tmp_path / "conv.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def test_a_peer_tells_outputs_start_and_times(model: Path) -> None:
+    with Peer("edgert", model, X, [(1, 3, 4, 4)], threads=1) as peer:
+        expected = np.einsum("kc,nchw->nkhw", WEIGHTS[:, :, 0, 0], X)
+        np.testing.assert_allclose(peer.outputs[0], expected, atol=1e-6)
+        assert peer.start.keys() == {"open_ms", "first_ms", "peak_mb"}
+        assert peer.start["peak_mb"] > 1
+        for _ in range(2):
+            times = peer.turn(0.001)
+            assert len(times) >= 2
+            assert min(times) > 0
+        assert peer.bytes() == peer.model.stat().st_size
+
+
+def test_a_peer_that_ends_says_why(model: Path) -> None:
+    with pytest.raises(PeerError, match=r"edgert ended with code 1: .*cannot reshape"):
+        Peer("edgert", model, X, [(1, 3, 4, 5)], threads=1)
+
+
+def test_conversions_are_kept_until_the_model_changes(model: Path) -> None:
+    first = converted("edgert", model)
+    made = first.stat().st_mtime_ns
+    assert converted("edgert", model).stat().st_mtime_ns == made
+    model.touch()
+    assert converted("edgert", model).stat().st_mtime_ns > made
+    assert converted("onnxruntime", model) == model
+
+
+def test_a_converter_that_fails_says_why(tmp_path: Path) -> None:
+    with pytest.raises(PeerError, match="code 3: no such operator"):
+        peers._convert("", ["-c", "import sys; print('no such operator', file=sys.stderr); sys.exit(3)"], tmp_path, "y")
+    with pytest.raises(PeerError, match="code 0"):
+        peers._convert("", ["-c", "pass"], tmp_path, "y")
+
+
+def test_outputs_come_in_the_order_of_the_model() -> None:
+    y = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4)
+    shape = [1, 2, 3, 4]
+    assert np.array_equal(planar(np.moveaxis(y, 1, -1), shape), y), "channels last"
+    assert np.array_equal(planar(y[0], shape), y), "without the batch"
+    assert np.array_equal(planar(y, shape), y)
+
+
+def test_operations_on_zeros_do_not_count(model: Path) -> None:
+    assert nonzero_flops(model) == 2 * 3 * 16
+
+
+def test_the_machine_is_measured() -> None:
+    assert 0.1 < peak_gflops() < 10_000
+    traffic = Traffic()
+    if len(traffic.cpus) == 2:
+        assert 1 < traffic.least_ns < 1e6
+    traffic.least_ns = 1e-3
+    assert traffic.slow() == (len(traffic.cpus) == 2)
