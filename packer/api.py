@@ -63,6 +63,7 @@ def pack(
     constants: Mapping[str, np.ndarray] | None = None,
     cores: Sequence[int] = (),
     implementation: str | None = None,
+    winograd: str = "strict",
     search: str | Strategy = "exact",
     partial_sums: bool = False,
     measured: Mapping[str, Measured] | None = None,
@@ -77,11 +78,12 @@ def pack(
     target gets a program for every number of `cores` (none: those its board names); they share weights, and give the
     same bits unless there are `partial_sums`. `search` is the planner's strategy, or its name.
     `implementation` is used by every node that offers it, such as "im2col-nhwc" by convolutions; by default the
-    cheapest one is. `measured` has what is known of the devices that targets (by name) stand for; without it costs are
-    those of the targets' models, and the same model gives the same bundle anywhere. With `golden` the bundle carries a
-    sample and the tolerances (|got - want| <= atol + rtol * max|want|) its self-test uses. Raises
-    packer.errors.ModelError for a model that cannot be packed, targets.base.TargetError for an unknown or unfit target
-    or implementation. Nothing is written unless everything succeeded.
+    cheapest one is. `winograd` says which of Winograd's algorithms may be chosen: "off" none, "strict" those whose
+    error stays near that of others, "fast" all. `measured` has what is known of the devices that targets (by name)
+    stand for; without it costs are those of the targets' models, and the same model gives the same bundle anywhere.
+    With `golden` the bundle carries a sample and the tolerances (|got - want| <= atol + rtol * max|want|) its self-test
+    uses. Raises packer.errors.ModelError for a model that cannot be packed, targets.base.TargetError for an unknown or
+    unfit target or implementation. Nothing is written unless everything succeeded.
     """
     started = time.perf_counter()
     path = Path(output)
@@ -93,6 +95,7 @@ def pack(
         constants=constants,
         cores=cores,
         implementation=implementation,
+        winograd=winograd,
         search=search,
         partial_sums=partial_sums,
         measured=measured,
@@ -114,6 +117,7 @@ def compile_model(
     constants: Mapping[str, np.ndarray] | None = None,
     cores: Sequence[int] = (),
     implementation: str | None = None,
+    winograd: str = "strict",
     search: str | Strategy = "exact",
     partial_sums: bool = False,
     measured: Mapping[str, Measured] | None = None,
@@ -124,7 +128,7 @@ def compile_model(
 ) -> Bundle:
     """Everything `pack` does but writing the file."""
     known = measured or {}
-    chosen = [resolve(name) for name in dict.fromkeys(targets)]
+    chosen = [resolve(name, winograd=winograd) for name in dict.fromkeys(targets)]
     chosen = [known[target.name].on(target) if target.name in known else target for target in chosen]
     if not chosen:
         raise TargetError("no target to pack for was given")

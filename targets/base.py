@@ -254,11 +254,12 @@ def names() -> dict[str, str]:
     return found
 
 
-def resolve(name: str) -> Target:
-    """The target called `name`; raises TargetError that lists the known ones."""
+def resolve(name: str, **settings: str) -> Target:
+    """The target called `name` with its family's settings, such as `winograd`; raises TargetError that lists the known
+    ones."""
     for module in _FAMILIES.values():
         family = importlib.import_module(module)
         if name in family.TARGETS:
-            target: Target = family.create(name)
+            target: Target = family.create(name, **settings)
             return target
     raise TargetError(f"unknown target '{name}'; known: {', '.join(names())}")

@@ -33,6 +33,10 @@ def pack(
         str | None,
         typer.Option("--implementation", metavar="NAME", help="Use this algorithm where there is a choice."),
     ] = None,
+    winograd: Annotated[
+        str,
+        typer.Option("--winograd", help="For 3x3 convolutions: off, strict (as exact as others) or fast."),
+    ] = "strict",
     search: Annotated[
         str, typer.Option("--search", help="How to plan: exact, none, rows or greedy; policy learns from timed plans.")
     ] = "exact",
@@ -85,6 +89,7 @@ def pack(
             constants={name: read_array(Path(file), name) for name, file in pinned},
             cores=counts,
             implementation=implementation,
+            winograd=winograd,
             search=policy(seconds, targets, counts, device, tell) if search == "policy" else search,
             partial_sums=partial_sums,
             measured=measured,

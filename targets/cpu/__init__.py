@@ -10,11 +10,12 @@ from pathlib import Path
 
 from packer.ir import Graph, Node, TensorType
 from packer.ir.ops import Part
-from targets.base import Form, Layout, Lowered, Target, Work
+from targets.base import Form, Layout, Lowered, Target, TargetError, Work
 from targets.cpu.cost import reorder_seconds, seconds
 from targets.cpu.forms import forms
 from targets.cpu.lower import lower, lower_sum, reorder
 from targets.cpu.restrict import grain, restrict, splittable
+from targets.cpu.winograd import SETTINGS
 from targets.machine import Machine
 
 __all__ = ["TARGETS", "CpuTarget", "create"]
@@ -35,12 +36,13 @@ class CpuTarget:
     description: str
     machine: Machine
     core_counts: tuple[int, ...]
+    winograd: str = "strict"  # which of its algorithms: a key of SETTINGS
 
     def on(self, machine: Machine) -> CpuTarget:
         return replace(self, machine=machine)
 
     def forms(self, graph: Graph, node: Node) -> tuple[Form, ...]:
-        return forms(graph, node)
+        return forms(graph, node, self.winograd)
 
     def seconds(self, work: Work, form: Form, distances: Sequence[int], core: int, active: int) -> float:
         return seconds(self.machine, work, form, distances, core, active)
@@ -67,8 +69,10 @@ class CpuTarget:
         return lower_sum(node)
 
 
-def create(name: str) -> Target:
-    """The CPU target called `name`, a key of TARGETS."""
+def create(name: str, winograd: str = "strict") -> Target:
+    """The CPU target called `name`, a key of TARGETS; raises TargetError for an unknown setting of `winograd`."""
+    if winograd not in SETTINGS:
+        raise TargetError(f"winograd: expected {', '.join(SETTINGS)}, got '{winograd}'")
     board = _BOARDS[name]
     arch = platform.machine() if board["arch"] == "host" else board["arch"]
-    return CpuTarget(name, arch, board["description"], Machine.load(board["machine"]), tuple(board["cores"]))
+    return CpuTarget(name, arch, board["description"], Machine.load(board["machine"]), tuple(board["cores"]), winograd)

@@ -12,6 +12,7 @@ from targets.base import Form, Layout
 from targets.cpu.lower import is_linear
 from targets.cpu.sparse import MOST_LINES, taps_of
 
+from targets.cpu.winograd import tiles_of
 __all__ = ["forms", "is_depthwise"]
 
 PLANAR, BLOCK16 = Layout.PLANAR, Layout.BLOCK16
@@ -25,11 +26,11 @@ def is_depthwise(graph: Graph, node: Node) -> bool:
     return node.op.group == weights.shape[0] and weights.shape[1] == 1 and graph.constant(node.inputs[1]) is not None
 
 
-def forms(graph: Graph, node: Node) -> tuple[Form, ...]:
-    """The forms of `node`."""
+def forms(graph: Graph, node: Node, winograd: str = "strict") -> tuple[Form, ...]:
+    """The forms of `node`; of Winograd's those that the setting allows."""
     op = node.op
     if isinstance(op, Conv):
-        return tuple(_convolutions(graph, node))
+        return (*_convolutions(graph, node), *_winograd(graph, node, winograd))
     found = [_form(graph, node, PLANAR, PLANAR)]
     if isinstance(op, MatMul) and is_linear(graph, node) and graph.density(node.inputs[1]) <= _SPARSE:
         found = [_form(graph, node, PLANAR, PLANAR, "packed")]
@@ -71,6 +72,18 @@ def _convolutions(graph: Graph, node: Node) -> list[Form]:
 def _is_sparse(graph: Graph, node: Node) -> bool:
     """Whether a convolution has zeros among its weights worth skipping, and a kernel that its stream can tell."""
     op = node.op
+def _winograd(graph: Graph, node: Node, winograd: str) -> list[Form]:
+    """Winograd's algorithm for each size of tiles that suits the convolution; pieces begin at tiles."""
+    return [
+        replace(
+            _form(graph, node, BLOCK16, BLOCK16, f"winograd{tile}"),
+            grain=(1, 1, tile, tile),
+            arithmetic=f"winograd{tile}",
+        )
+        for tile in tiles_of(graph, node, winograd)
+    ]
+
+
     assert isinstance(op, Conv)
     weights = graph.constant(node.inputs[1])
     if weights is None or graph.density(node.inputs[1]) > _SPARSE or graph.type(node.outputs[0]).elements == 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import repeat
 from weakref import WeakKeyDictionary
 
@@ -17,6 +18,7 @@ from targets.cpu.packing import block16, depth16, weight16
 from targets.cpu.sparse import Stream, conv_stream, matrix_stream, taps_of
 from targets.cpu.tiling import tiling
 from targets.machine import Machine
+from targets.cpu.winograd import transformed
 
 __all__ = ["COPIES", "TILING", "copy_attributes", "is_linear", "kernel_name", "lower", "lower_sum", "reorder"]
 

@@ -31,7 +31,7 @@ from packer.ir.ops import (
     Where,
 )
 from targets.base import Form, Lowered, attributes_of, block_grain
-from targets.cpu.lower import COPIES, TILING, copy_attributes, is_linear
+from targets.cpu.lower import COPIES, copy_attributes, is_linear
 from targets.cpu.sparse import BLOCK
 
 __all__ = ["grain", "restrict", "splittable"]
@@ -65,15 +65,17 @@ def restrict(graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part)
     if form.implementation == "sparse":
         boxes = _sparse(lowered, part)
     elif isinstance(node.op, Conv):
-        boxes = _conv(graph, node, form, part)
+        boxes = _conv(graph, node, form, lowered, part)
     elif isinstance(node.op, MatMul) and is_linear(graph, node):
         boxes = _linear(part)
     inputs = tuple(
         None if operand is None or box is None else replace(operand, box=box)
         for operand, box in zip(lowered.inputs, boxes, strict=False)
     )
-    tiling = (attribute for attribute in lowered.attributes if attribute.name in TILING)
-    return Lowered(lowered.kernel, inputs, tuple(sorted((*attributes_of(part.op), *tiling), key=lambda a: a.name)))
+    own = attributes_of(part.op)
+    names = {attribute.name for attribute in own}
+    added = (attribute for attribute in lowered.attributes if attribute.name not in names)  # by the chosen form
+    return Lowered(lowered.kernel, inputs, tuple(sorted((*own, *added), key=lambda a: a.name)))
 
 
 def _sparse(lowered: Lowered, part: Part) -> list[Box | None]:
@@ -86,7 +88,7 @@ def _sparse(lowered: Lowered, part: Part) -> list[Box | None]:
     return [part.reads[0], *stream, bias, *part.reads[3:]]
 
 
-def _conv(graph: Graph, node: Node, form: Form, part: Part) -> list[Box | None]:
+def _conv(graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part) -> list[Box | None]:
     """Weights [K,C,kernel] as the kernel sees them: by group where they are packed."""
     assert isinstance(node.op, Conv)
     filters, *rest = part.reads[1] or ()
@@ -102,8 +104,14 @@ def _conv(graph: Graph, node: Node, form: Form, part: Part) -> list[Box | None]:
     if node.op.group == 1:
         groups, own = (0, 1), filters
     else:  # cut between groups
+    weights: Box | None = None
+    if form.implementation.startswith("winograd"):
+        transformed = lowered.inputs[1]
+        assert transformed is not None
+        assert transformed.type is not None
+        weights = ((0, transformed.type.shape[0]), filters, rest[0])
         groups, own = (filters[0] // each, filters[1] // each), (0, each)
-    return [part.reads[0], (groups, own, *rest), None if bias is None else (groups, own), *residual]
+    return [part.reads[0], weights or (groups, own, *rest), None if bias is None else (groups, own), *residual]
 
 
 def _linear(part: Part) -> list[Box | None]:

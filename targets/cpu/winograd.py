@@ -6,7 +6,10 @@ from math import prod
 
 import numpy as np
 
-__all__ = ["POINTS", "TILES", "transformed"]
+from packer.ir import Graph, Node
+from packer.ir.ops import Conv
+
+__all__ = ["POINTS", "SETTINGS", "TILES", "tiles_of", "transformed"]
 
 TILES = (2, 4, 6)  # m: outputs along each side of a tile
 # The positive points of interpolation; with each p there is -p, besides 0 and infinity.
@@ -28,3 +31,22 @@ def transformed(weights: np.ndarray, tile: int) -> np.ndarray:
     flat = weights.reshape(-1, 9).astype(np.float64)
     values: np.ndarray = (np.kron(matrix, matrix) @ flat.T).astype(np.float32)
     return values.reshape((tile + 2) ** 2, *weights.shape[:2])
+
+
+# Which tiles each setting allows.
+SETTINGS: dict[str, tuple[int, ...]] = {"off": (), "strict": (2, 4), "fast": (2, 4, 6)}
+
+
+def tiles_of(graph: Graph, node: Node, setting: str) -> tuple[int, ...]:
+    """The sizes of tiles by which `setting` allows a convolution to be computed: none unless it has a kernel of 3x3
+    known when packing, stride 1, and groups of whole blocks of 16 channels."""
+    op, weights = node.op, graph.type(node.inputs[1] or "")
+    assert isinstance(op, Conv)
+    if weights.shape[2:] != (3, 3) or op.strides != (1, 1) or op.dilations != (1, 1):
+        return ()
+    filters, channels = weights.shape[0] // op.group, weights.shape[1]
+    if op.group > 1 and (filters % 16 or channels % 16):
+        return ()
+    if graph.constant(node.inputs[1]) is None or channels == 0 or graph.type(node.outputs[0]).elements == 0:
+        return ()
+    return SETTINGS[setting]

@@ -38,6 +38,7 @@ from targets.cpu.cost.depthwise import depthwise_seconds
 from targets.cpu.cost.direct import direct_seconds
 from targets.cpu.cost.sparse import conv_sparse_seconds, linear_sparse_seconds
 from targets.machine import Machine
+from targets.cpu.cost.winograd import winograd_seconds
 
 __all__ = ["reorder_seconds", "seconds"]
 
@@ -51,6 +52,9 @@ _CONVOLUTIONS: dict[str, _Model] = {
     "sparse": conv_sparse_seconds,
 }
 _MODELS: dict[type, _Model] = {
+    "winograd2": winograd_seconds,
+    "winograd4": winograd_seconds,
+    "winograd6": winograd_seconds,
     Binary: pointwise.pointwise_seconds,
     Concat: move.concat_seconds,
     ConvTranspose: matrix.conv_transpose_seconds,

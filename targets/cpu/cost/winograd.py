@@ -1,0 +1,56 @@
+"""Winograd's convolution (runtime_c/src/kernels/conv_winograd.c, simd/f32-winograd.h)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from packer.ir.ops import Conv
+from targets.base import Form, Work
+from targets.cpu.cost.at import At
+from targets.cpu.cost.conv import geometry
+from targets.cpu.cost.operands import stored
+from targets.cpu.cost.pointwise import activation_cycles
+
+__all__ = ["winograd_seconds"]
+
+_BAND = 768 * 1024  # bytes of the transformed inputs and products of a band
+_LEAST = 56  # tiles of a band
+_SHAPES = {16: (14, 2), 8: (6, 1), 4: (6, 1)}  # (tiles, blocks) of most products, by the floats of a vector
+_CHAIN = 64.0  # channels whose products are added up at a time
+_SHAPE = 12.0  # cycles to start and end a product of some tiles
+_FORWARD = {2: 60.0, 4: 200.0, 6: 480.0}  # cycles to transform the inputs of a tile: a vector of each of its places
+_BACK = {2: 60.0, 4: 200.0, 6: 480.0}  # and outputs
+_READ, _WRITTEN = 0.3, 0.4  # what part of moving inputs and outputs does not hide behind computing
+
+
+def winograd_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
+    op, g, tile = work.op, geometry(work), int(form.implementation.removeprefix("winograd"))
+    assert isinstance(op, Conv)
+    assert work.inputs[0] is not None
+    taps, blocks, vectors = (tile + 2) ** 2, -(-g.filters // 16), 16 // at.lanes
+    tiles = g.images * -(-g.out[1] // tile) * -(-g.out[2] // tile)
+    inside = -(-g.channels // 16)
+    one = (inside + blocks) * 64.0 * taps
+    bands = -(-tiles // max(int(_BAND // one) // 14 * 14, _LEAST))
+    band = tiles / bands
+
+    most, wide = _SHAPES[at.lanes]
+    shapes = -(-int(-(-tiles // bands)) // most)
+    count = band / shapes * vectors * wide
+    products = g.channels * max(count / at.fma, wide * vectors / at.load + band / shapes * 0.5, at.latency)
+    products += _SHAPE + (1 + g.channels / _CHAIN) * count / at.store
+    cycles = bands * taps * shapes * blocks / wide * products
+    busy = cycles * at.cycle / at.efficiency.dense
+    weights = taps * blocks * g.channels * 64.0
+    fetch = at.moved(weights, distances[1]) + (bands - 1) * at.moved(weights, weights + band * one)
+
+    kept = at.reach(band * one)[0]  # transformed inputs and products are written once and read once
+    turn, keep = at.cycle / at.efficiency.dense, taps * 64.0 * kept
+    forward = tiles * inside * (vectors * _FORWARD[tile] * turn + keep)
+    back = tiles * blocks * (vectors * _BACK[tile] * turn + keep)
+    x, y = stored(work.inputs[0], form.inputs[0]), stored(work.outputs[0], form.outputs[0])
+    moved = _READ * at.moved(x, distances[0]) + _WRITTEN * at.moved(y, distances[-1])
+    if len(work.inputs) > 3 and work.inputs[3] is not None:
+        moved += _WRITTEN * at.moved(y, distances[3])
+    late = activation_cycles(op.activation, y / 4 / at.lanes, at) * at.cycle / at.efficiency.elementwise
+    return g.groups * (max(busy, fetch) + forward + back) + moved + late
