@@ -11,8 +11,8 @@ from packer.ir.ops import Binary, Concat, Conv, Lrn, MatMul, Pool, Reduce, Resiz
 from targets.base import Form, Layout
 from targets.cpu.lower import is_linear
 from targets.cpu.sparse import MOST_LINES, taps_of
-
 from targets.cpu.winograd import tiles_of
+
 __all__ = ["forms", "is_depthwise"]
 
 PLANAR, BLOCK16 = Layout.PLANAR, Layout.BLOCK16
@@ -69,9 +69,6 @@ def _convolutions(graph: Graph, node: Node) -> list[Form]:
     return found
 
 
-def _is_sparse(graph: Graph, node: Node) -> bool:
-    """Whether a convolution has zeros among its weights worth skipping, and a kernel that its stream can tell."""
-    op = node.op
 def _winograd(graph: Graph, node: Node, winograd: str) -> list[Form]:
     """Winograd's algorithm for each size of tiles that suits the convolution; pieces begin at tiles."""
     return [
@@ -84,6 +81,9 @@ def _winograd(graph: Graph, node: Node, winograd: str) -> list[Form]:
     ]
 
 
+def _is_sparse(graph: Graph, node: Node) -> bool:
+    """Whether a convolution has zeros among its weights worth skipping, and a kernel that its stream can tell."""
+    op = node.op
     assert isinstance(op, Conv)
     weights = graph.constant(node.inputs[1])
     if weights is None or graph.density(node.inputs[1]) > _SPARSE or graph.type(node.outputs[0]).elements == 0:

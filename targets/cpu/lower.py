@@ -17,8 +17,8 @@ from targets.cpu.cost.conv import geometry
 from targets.cpu.packing import block16, depth16, weight16
 from targets.cpu.sparse import Stream, conv_stream, matrix_stream, taps_of
 from targets.cpu.tiling import tiling
-from targets.machine import Machine
 from targets.cpu.winograd import transformed
+from targets.machine import Machine
 
 __all__ = ["COPIES", "TILING", "copy_attributes", "is_linear", "kernel_name", "lower", "lower_sum", "reorder"]
 
@@ -30,6 +30,8 @@ def lower(graph: Graph, node: Node, form: Form, machine: Machine) -> Lowered:
     """The step for `node` on `machine`; operators without a rule of their own map one to one."""
     if form.implementation == "sparse":
         return _conv_sparse(graph, node, machine) if isinstance(node.op, Conv) else _linear_sparse(graph, node)
+    if form.implementation.startswith("winograd"):
+        return _winograd(graph, node, form)
     if isinstance(node.op, Conv):
         return _im2col(graph, node, form) if form.implementation.startswith("im2col") else _conv(graph, node, form)
     if isinstance(node.op, MatMul) and is_linear(graph, node):
@@ -83,6 +85,24 @@ def _conv(graph: Graph, node: Node, form: Form) -> Lowered:
         inputs.append(_operand(graph, node.inputs[3], form.inputs[3]))
     kernel = "conv" if form.implementation == "packed" else f"conv_{form.implementation}"
     return Lowered(kernel, tuple(inputs), attributes_of(op))
+
+
+_TRANSFORMED: WeakKeyDictionary[Value, dict[str, np.ndarray]] = WeakKeyDictionary()  # of constants, made once
+
+
+def _winograd(graph: Graph, node: Node, form: Form) -> Lowered:
+    """As packed, but for the weights: [(m + 2)^2, K, C], with the places of a tile for groups."""
+    tile = int(form.implementation.removeprefix("winograd"))
+    found = _conv(graph, node, replace(form, implementation="packed"))
+    value = graph.values[node.inputs[1] or ""]
+    assert value.data is not None
+    made = _TRANSFORMED.setdefault(value, {})
+    if form.implementation not in made:
+        made[form.implementation] = weight16(transformed(value.data, tile))
+    type = TensorType(DType.F32, ((tile + 2) ** 2, *value.data.shape[:2]))
+    weights = Operand(data=made[form.implementation], type=type, layout=Layout.WEIGHT16)
+    attributes = sorted((*found.attributes, Attribute("tile", ints=(tile,))), key=lambda a: a.name)
+    return Lowered("conv_winograd", (found.inputs[0], weights, *found.inputs[2:]), tuple(attributes))
 
 
 def _im2col(graph: Graph, node: Node, form: Form) -> Lowered:

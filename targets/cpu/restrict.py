@@ -100,16 +100,16 @@ def _conv(graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part) ->
         return list(part.reads)
     if form.implementation == "depthwise":
         return [part.reads[0], (filters, *rest[1:]), bias, *residual]
-    each = graph.type(node.inputs[1] or "").shape[0] // node.op.group
-    if node.op.group == 1:
-        groups, own = (0, 1), filters
-    else:  # cut between groups
     weights: Box | None = None
     if form.implementation.startswith("winograd"):
         transformed = lowered.inputs[1]
         assert transformed is not None
         assert transformed.type is not None
         weights = ((0, transformed.type.shape[0]), filters, rest[0])
+    each = graph.type(node.inputs[1] or "").shape[0] // node.op.group
+    if node.op.group == 1:
+        groups, own = (0, 1), filters
+    else:  # cut between groups
         groups, own = (filters[0] // each, filters[1] // each), (0, each)
     return [part.reads[0], weights or (groups, own, *rest), None if bias is None else (groups, own), *residual]
 

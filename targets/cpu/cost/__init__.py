@@ -37,8 +37,8 @@ from targets.cpu.cost.conv import conv_seconds
 from targets.cpu.cost.depthwise import depthwise_seconds
 from targets.cpu.cost.direct import direct_seconds
 from targets.cpu.cost.sparse import conv_sparse_seconds, linear_sparse_seconds
-from targets.machine import Machine
 from targets.cpu.cost.winograd import winograd_seconds
+from targets.machine import Machine
 
 __all__ = ["reorder_seconds", "seconds"]
 
@@ -50,11 +50,11 @@ _CONVOLUTIONS: dict[str, _Model] = {
     "im2col-caffe": matrix.im2col_seconds,
     "im2col-nhwc": matrix.im2col_seconds,
     "sparse": conv_sparse_seconds,
-}
-_MODELS: dict[type, _Model] = {
     "winograd2": winograd_seconds,
     "winograd4": winograd_seconds,
     "winograd6": winograd_seconds,
+}
+_MODELS: dict[type, _Model] = {
     Binary: pointwise.pointwise_seconds,
     Concat: move.concat_seconds,
     ConvTranspose: matrix.conv_transpose_seconds,
