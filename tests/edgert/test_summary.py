@@ -29,9 +29,10 @@ def summaries(made: ModelProto, folder: Path, **options: object) -> list[tuple[P
 
 
 def sparse(*shape: int) -> np.ndarray:
-    """Every fourth a zero."""
+    """Every fourth a zero, but no channel that has no other elements."""
     found = np.arange(1, math.prod(shape) + 1, dtype=np.float32)
-    found[::4] = 0
+    numbers = np.arange(found.size)
+    found[(numbers + numbers // 64) % 4 == 0] = 0
     return found.reshape(shape)
 
 
