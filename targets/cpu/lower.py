@@ -36,6 +36,8 @@ def lower(graph: Graph, node: Node, form: Form, machine: Machine) -> Lowered:
         return _im2col(graph, node, form) if form.implementation.startswith("im2col") else _conv(graph, node, form)
     if isinstance(node.op, MatMul) and is_linear(graph, node):
         return _linear(graph, node)
+    if isinstance(node.op, Slice) and form.outputs[0] is Layout.BLOCK16:
+        return _cut(graph, node)
     if isinstance(node.op, COPIES):
         return _copy(graph, node)
     return Lowered(
@@ -215,6 +217,16 @@ def _constant(graph: Graph, name: str | None, shape: tuple[int, ...], layout: La
     if data is None:
         return Operand(name, type=type, layout=layout)
     return Operand(data=_PACK[layout](data.reshape(shape)), type=type, layout=layout)
+
+
+def _cut(graph: Graph, node: Node) -> Lowered:
+    """A Slice in blocks: one view, joined to nothing."""
+    op = node.op
+    assert isinstance(op, Slice)
+    operand = _operand(graph, node.inputs[0], Layout.BLOCK16)
+    assert operand is not None
+    box = tuple((start, start + size) for start, size in zip(op.starts, op.sizes, strict=True))
+    return Lowered("concat", (replace(operand, box=box),), (Attribute("axis", ints=(0,)),))
 
 
 def _copy(graph: Graph, node: Node) -> Lowered:
