@@ -30,7 +30,7 @@ from packer.ir.ops import (
     Unary,
     Where,
 )
-from targets.base import Form, Lowered, attributes_of, block_grain
+from targets.base import Form, Layout, Lowered, attributes_of, block_grain
 from targets.cpu.lower import COPIES, copy_attributes, is_linear
 from targets.cpu.sparse import BLOCK
 
@@ -59,6 +59,10 @@ def splittable(graph: Graph, node: Node, form: Form) -> bool:
 
 def restrict(graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part) -> Lowered:
     """The step for a part of `node`, of which `lowered` is the whole's."""
+    if isinstance(node.op, Slice) and form.outputs[0] is Layout.BLOCK16:
+        (operand,) = lowered.inputs
+        assert operand is not None
+        return replace(lowered, inputs=(replace(operand, box=part.reads[0]),))
     if isinstance(node.op, COPIES):
         return replace(lowered, attributes=copy_attributes(graph, node, part.writes))
     boxes: list[Box | None] = list(part.reads)
