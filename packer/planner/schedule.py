@@ -174,9 +174,7 @@ class _Emitter:
         to_tile: bool = False,
     ) -> Pending:
         """The step of a part (None: of the whole node); operands that lie in tiles are taken whole."""
-        if part is None:
-            return Pending(core, lowered.kernel, node.sources, tuple(sources), tuple(outputs), lowered.attributes)
-        cut = self.target.restrict(self.graph, node, form, lowered, part)
+        cut = lowered if part is None else self.target.restrict(self.graph, node, form, lowered, part)
         ins = []
         for slot, (tensor, operand) in enumerate(zip(sources, cut.inputs, strict=True)):
             if operand is None:
@@ -185,9 +183,11 @@ class _Emitter:
                 ins.append(tensor)
             else:
                 ins.append(self.tensors.view(tensor, operand.box))
-        if isinstance(part.op, Concat):
+        if isinstance(node.op, Concat):
             ins = [tensor for tensor in ins if tensor >= 0]  # those the piece has nothing of are left out
-        outs = outputs if to_tile else [self.tensors.view(outputs[0], part.writes), *outputs[1:]]
+        outs = (
+            [self.tensors.view(outputs[0], part.writes), *outputs[1:]] if part is not None and not to_tile else outputs
+        )
         return Pending(core, cut.kernel, node.sources, tuple(ins), tuple(outs), cut.attributes)
 
     # ---- operands ----

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from packer.ir import DType, Graph, Node
-from packer.ir.ops import Binary, Concat, Conv, Lrn, MatMul, Pool, Reduce, Resize, ScaleShift, Unary
+from packer.ir.ops import Binary, Concat, Conv, Lrn, MatMul, Pool, Reduce, Resize, ScaleShift, Slice, Unary
 from targets.base import Form, Layout
 from targets.cpu.lower import is_linear
 from targets.cpu.sparse import MOST_LINES, taps_of
@@ -48,6 +48,7 @@ def forms(graph: Graph, node: Node, winograd: str = "strict") -> tuple[Form, ...
         or (isinstance(op, Pool) and graph.type(node.inputs[0] or "").dtype is DType.F32)
         or (isinstance(op, Binary) and _blocked_binary(graph, node))
         or (isinstance(op, Resize) and _blocked_resize(op))
+        or (isinstance(op, Slice) and _whole_blocks(op, graph.type(node.inputs[0] or "").shape))
     ):
         found.append(_form(graph, node, BLOCK16, BLOCK16))
     return tuple(found)
@@ -150,3 +151,9 @@ def _blocked_resize(op: Resize) -> bool:
         and not op.antialias
         and op.coordinate != "tf_crop_and_resize"
     )
+
+
+def _whole_blocks(op: Slice, shape: tuple[int, ...]) -> bool:
+    """Neighbours alone, and no part of a block of 16 channels."""
+    begin, end = op.starts[1], op.starts[1] + op.sizes[1]
+    return set(op.steps) == {1} and begin % 16 == 0 and (end % 16 == 0 or end == shape[1])
