@@ -34,7 +34,7 @@ static const option options[] = {
     OPTION("--isa", "", TEXT, VERB_RUN | VERB_BENCH, isa, "NAME",
            "scalar, sse2, avx2, avx512 or neon; default: the best"),
     OPTION("--isa", "", LIST, VERB_SELFTEST, isas, "NAME", "one to test, or all; repeatable; the first one is timed"),
-    OPTION("--metadata-only", "", FLAG, VERB_BENCH, metadata_only, "", "do not hash the weights on opening"),
+    OPTION("--integrity", "", TEXT, VERB_BENCH, integrity, "WHAT", "full: hash everything; metadata: not the weights"),
     OPTION("--warmup", "", COUNT, VERB_BENCH, warmup, "N", "runs before the counted ones; default: 5"),
     OPTION("--runs", "", COUNT, TIMING, runs, "N", "counted runs; default: as many as fit in --duration"),
     OPTION("--duration", "", REAL, TIMING, duration, "SECONDS", "of the counted runs"),

@@ -17,14 +17,14 @@ typedef struct list {
 
 typedef struct arguments {
   const char *bundle;
-  const char *target; /* NULL: the first that can run here */
-  const char *isa;    /* NULL: the best here */
-  const char *output; /* folder, or NULL */
+  const char *target;    /* NULL: the first that can run here */
+  const char *isa;       /* NULL: the best here */
+  const char *output;    /* folder, or NULL */
+  const char *integrity; /* "full" or "metadata": what is hashed on opening */
   list inputs, isas;
   uint32_t threads, warmup, runs;
   double duration;    /* seconds */
   double deadline_ms; /* infinite if none */
-  bool metadata_only; /* hash no segment on opening */
   bool json;
   bool help;
 } arguments;

@@ -1,6 +1,7 @@
 /* edgert-native bench: latency, time to open, memory. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "network.h"
 #include "stats.h"
@@ -29,7 +30,7 @@ static void print(const arguments *a, const edgert_session_info *info, const res
   const latency *l = &r->steady;
   printf("%s: %s, cores %" PRIu32 ", %s, threads %" PRIu32 ", %" PRIu32 " steps\n", printable(a->bundle).s,
          printable(info->target).s, info->cores, info->isa, info->threads, info->steps);
-  printf("  open    %.3f ms (integrity %s)\n", r->open_ms, a->metadata_only ? "metadata" : "full");
+  printf("  open    %.3f ms (integrity %s)\n", r->open_ms, a->integrity);
   printf("  first   %.3f ms\n", r->first.mean);
   printf("  steady  p50 %.3f  p90 %.3f  p99 %.3f  min %.3f  max %.3f  mean %.3f ms  (%" PRIu32 " runs)\n", l->p50,
          l->p90, l->p99, l->min, l->max, l->mean, l->runs);
@@ -54,9 +55,14 @@ static bool bench(const arguments *a, const edgert_bundle *bundle, double starte
 }
 
 int verb_bench(const arguments *a) {
+  bool metadata = strcmp(a->integrity, "metadata") == 0;
+  if (!metadata && strcmp(a->integrity, "full") != 0) {
+    fail("--integrity\nexpected full or metadata, got '%s'", a->integrity);
+    return EXIT_ERROR;
+  }
   edgert_open_options options = {
       .struct_size = sizeof options,
-      .integrity = a->metadata_only ? EDGERT_INTEGRITY_METADATA : EDGERT_INTEGRITY_FULL,
+      .integrity = metadata ? EDGERT_INTEGRITY_METADATA : EDGERT_INTEGRITY_FULL,
       .threads = a->threads,
   };
   edgert_bundle *bundle;

@@ -31,7 +31,7 @@ static void print_help(void) {
 }
 
 static int run(const verb *v, int count, char **words) {
-  arguments a = {.warmup = 5, .duration = v->duration, .deadline_ms = INFINITY};
+  arguments a = {.integrity = "full", .warmup = 5, .duration = v->duration, .deadline_ms = INFINITY};
   int code = EXIT_ERROR;
   if (arguments_read(v->bit, count, words, &a)) {
     if (a.help) {

@@ -225,9 +225,10 @@ def test_bench(native: Path, folder: Path) -> None:
         words = ("--runs", 3, "--threads", threads, "--json")
         session = json.loads(call(native, "bench", folder / "cores.edge", *words))["session"]
         assert (session["cores"], session["threads"]) == (cores, cores)
-    printed = call(native, "bench", bundle, "--duration", 0.05, "--isa", "scalar", "--metadata-only")
+    printed = call(native, "bench", bundle, "--duration", 0.05, "--isa", "scalar", "--integrity", "metadata")
     assert "scalar" in printed
     assert "integrity metadata" in printed
+    assert "expected full or metadata" in call(native, "bench", bundle, "--integrity", "some", code=2)
 
 
 def test_selftest_of_several_cores(native: Path, tmp_path: Path) -> None:
