@@ -140,6 +140,14 @@ class _Builder:
         a, b = (self.op("Relu", x, shape=self.shapes[x]) for _ in range(2))
         return self.op("Mul", a, b, shape=self.shapes[x])
 
+    def joined(self, x: str) -> str:
+        _, c, h, w = self.shapes[x]
+        y = self.op("Relu", x, shape=self.shapes[x])
+        both = self.op("Concat", x, y, axis=1, shape=(1, 2 * c, h, w))
+        all = self.op("Concat", x, y, self.op("Neg", both, shape=(1, 2 * c, h, w)), axis=1, shape=(1, 4 * c, h, w))
+        weights = self.random.standard_normal((c, 4 * c, 1, 1)).astype(np.float32)
+        return self.op("Conv", all, self.constant(weights), shape=(1, c, h, w))
+
     def dense(self, x: str) -> str:
         n, c, h, w = self.shapes[x]
         flat = self.op("Flatten", x, shape=(n, c * h * w))
@@ -173,6 +181,7 @@ def random_model(seed: int) -> ModelProto:
         b.residual,
         b.shuffled,
         b.twice,
+        b.joined,
     ]
     x, outputs = "x", []
     for _ in range(int(b.random.integers(2, 7))):
