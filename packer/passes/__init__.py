@@ -14,6 +14,7 @@ from packer.passes.fuse_pad import fuse_pad
 from packer.passes.fuse_residual import fuse_residual
 from packer.passes.make_scale_shift import make_scale_shift
 from packer.passes.merge_duplicates import merge_duplicates
+from packer.passes.nest_concats import nest_concats
 from packer.passes.recognise_swish import recognise_swish
 from packer.passes.remove_dead import remove_dead
 from packer.passes.remove_unread_channels import remove_unread_channels
@@ -26,6 +27,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     fold_constants,
     merge_duplicates,
     simplify_movement,
+    nest_concats,
     fuse_pad,
     make_scale_shift,
     fold_scale,
