@@ -125,7 +125,9 @@ def _conv_sparse(graph: Graph, node: Node, machine: Machine) -> Lowered:
     weights = graph.type(node.inputs[1] or "")
     types = tuple(None if name is None else graph.type(name) for name in node.inputs)
     whole_node = Work(op, types, (graph.type(node.outputs[0]),), ())
-    cut = tiling(geometry(whole_node), graph.density(node.inputs[1]), core.vector_bytes // 4, core.l1_bytes)
+    lanes = core.vector_bytes // 4
+    pace = core.flops_per_cycle / (2 * lanes)
+    cut = tiling(geometry(whole_node), graph.density(node.inputs[1]), lanes, pace, core.l1_bytes)
     assert cut is not None
     taps = taps_of(weights.shape[2:], op.strides, op.dilations, cut.rows)
     stream = _streamed(graph, node, (taps, cut.channels), lambda data: conv_stream(data, taps, cut.channels))

@@ -1,11 +1,11 @@
 """How a sparse convolution is cut so that its accumulators stay in registers and its inputs in the first cache, and how
-many cycles it computes for (runtime_c/src/kernels/conv_sparse.c)."""
+many cycles it computes for (runtime_c/src/kernels/conv_sparse.c, sparse_geometry.c)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
+from math import ceil, prod
 
 from targets.cpu.cost.conv import Geometry
 from targets.cpu.sparse import MOST_LINES, Taps, taps_of
@@ -13,74 +13,111 @@ from targets.cpu.sparse import MOST_LINES, Taps, taps_of
 __all__ = ["Tiling", "tiling"]
 
 _MOST = {16: 14, 8: 12, 4: 24}  # vectors of accumulators, by the floats of a vector
-_VECTOR, _ENTRY = 1.10, 0.75  # cycles of a non-zero: for each vector of accumulators, and besides
-_AGAIN = 1.8  # cycles a vector to load and store the accumulators of a row in a tile,
-_SHIFT = 1.0  # and to shift them between two groups
-_COPIED = 1.5  # cycles a vector of a line that is copied,
-_LINE = 6.0  # and to begin a line
-_STRIDED = 0.4  # cycles an element of a line of a strided row
+_HALF = 8  # floats of the half vectors of 16 lanes, of which there may be 16
+_TILE = 8 * 1024  # floats of the inputs of a tile of a flat strip
+_ROW = 64  # floats: shorter rows are not cut for the sake of more rows
+_MOST_ROWS = 16
+
+# Cycles, fitted to 140 strips and tiles of ResNet-50's layers, where one vector is loaded and multiplied a cycle.
+_VECTOR, _ENTRY = 0.95, 0.6  # of a non-zero: for each vector of accumulators, and besides
+_AGAIN, _SHIFT = 2.8, 0.4  # for each vector of a row in a tile: to add it to the sums, to shift it between two groups
+_GROUPS = 21.0  # of a row in a tile, besides
+_LINE, _COPIED = 3.0, 8.6  # to begin a line, and to copy each vector of it
 
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """Strips of `rows` rows of outputs, tiles of `channels`; `cycles` of the whole convolution, inputs in the first
-    cache."""
+    """Strips of `rows` rows of outputs, tiles of `channels`; `cycles` of the whole convolution."""
 
     rows: int
     channels: int
     cycles: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Strips:
+    """The strips of a plane of outputs: `line` floats of each line of inputs; together `chunks` times accumulators are
+    begun, of `vectors` in all."""
+
+    line: int
+    strips: int
+    chunks: int
+    vectors: float
+
+
 @lru_cache(maxsize=1 << 14)
-def tiling(g: Geometry, density: float, lanes: int, l1_bytes: int) -> Tiling | None:
-    """The tiling of fewest cycles; None if bytes cannot tell the lines of a channel."""
-    _, height, width = _walked(g)
+def tiling(g: Geometry, density: float, lanes: int, pace: float, l1_bytes: int) -> Tiling | None:
+    """The tiling of fewest cycles, where `pace` vectors are multiplied a cycle; None if bytes cannot tell the lines of
+    a channel."""
     best: Tiling | None = None
-    for rows in range(1, max(1, min(height, _MOST[lanes])) + 1):
+    flat = prod(g.kernel) == 1
+    for rows in range(1, 2 if flat else min(g.out[1], _MOST_ROWS) + 1):
         taps = taps_of(g.kernel, g.stride, g.dilation, rows)
         if taps.lines >= MOST_LINES:
             break
-        reach, most = taps.shifts[0], _MOST[lanes] * lanes
-        pad = g.pad[2] if g.stride[2] == 1 else 0
-        for columns in sorted({-(-width // n) for n in range(1, -(-width // lanes) + 1)}, reverse=True):
-            shared = min(pad, max(reach - pad, 0)) if columns == width else 0
-            line = _rounded(columns + reach - shared, lanes)
-            if rows * line > most and (rows > 1 or columns > lanes):
+        for channels in _channels(g, taps):
+            strips = _flat(g, lanes, channels) if flat else _strips(g, taps, lanes, rows)
+            if channels > 1 and 4 * strips.line * taps.lines * channels > 2 * l1_bytes:
                 continue
-            channels = _channels(g, taps, line, l1_bytes)
-            cycles = _cycles(g, density, lanes, rows, columns, line, channels)
+            cycles = _cycles(g, taps, density, lanes, pace, channels, strips)
             if best is None or cycles < best.cycles:
                 best = Tiling(rows, channels, cycles)
     return best
 
 
-def _walked(g: Geometry) -> tuple[int, ...]:
-    """Extents of the output; one row of all positions if the kernel has one tap."""
-    return (1, 1, prod(g.out)) if prod(g.kernel) == 1 else g.out
-
-
-def _rounded(floats: int, lanes: int) -> int:
-    """To whole vectors, or to half ones of 16 where that wastes much less."""
-    whole, half = -(-floats // lanes) * lanes, -(-floats // 8) * 8
-    return half if lanes == 16 and whole > 1.2 * half else whole
-
-
-def _channels(g: Geometry, taps: Taps, line: int, l1_bytes: int) -> int:
-    """Channels whose lines fit the first cache and whose counts and indices are bytes; tiles as even as can be."""
+def _channels(g: Geometry, taps: Taps) -> list[int]:
+    """Channels of a tile such that counts and indices are bytes, in tiles as even as can be."""
     of_group = max(map(taps.group.count, range(len(taps.shifts))))
-    most = max(1, min(MOST_LINES // taps.lines, 255 // of_group, l1_bytes // (4 * taps.lines * line)))
-    return max(1, -(-g.channels // -(-g.channels // most))) if g.channels else 1
+    most = min(MOST_LINES // taps.lines, 255 // of_group)
+    fewest = -(-max(g.channels, 1) // most)
+    return sorted({-(-max(g.channels, 1) // n) for n in range(fewest, 8 * fewest + 1)})
 
 
-def _cycles(g: Geometry, density: float, lanes: int, rows: int, columns: int, line: int, channels: int) -> float:
-    depth, height, width = _walked(g)
-    taps = taps_of(g.kernel, g.stride, g.dilation, rows)
-    tiles = -(-g.channels // channels)
+def _flat(g: Geometry, lanes: int, channels: int) -> _Strips:
+    """All positions as one row."""
+    most = _MOST[lanes] * lanes
+    wanted = min(max(_TILE // channels, lanes), most)
+    unit = _HALF if lanes == 16 and wanted <= 16 * _HALF else lanes
+    units = -(-prod(g.out) // unit)
+    strips = -(-units // (wanted // unit))
+    return _Strips(_up(-(-units // strips) * unit, lanes), strips, strips, units * unit / lanes)
+
+
+def _strips(g: Geometry, taps: Taps, lanes: int, rows: int) -> _Strips:
+    """Strips of rows, each a segment of the columns; of as many rows at a time as fit the registers."""
+    height, width = g.out[1:]
+    most, reach = _MOST[lanes] * lanes, taps.shifts[0]
+    behind = reach if len(taps.shifts) > 1 else 0
+    phases = {k * g.dilation[2] % g.stride[2] for k in range(g.kernel[2])}
+    before = [max(0, -(-(g.pad[2] - phase) // g.stride[2])) for phase in phases]
+    zeros = [min(width + reach, (g.inside[2] - 1 + g.pad[2] - phase) // g.stride[2] + 1) for phase in phases]
+    line = max(width, *zeros, width + reach - min(before))
+    segments, limit = 1, max(most // rows, min(most, _ROW))
+    if _up(min(line, width + behind), lanes) > limit:
+        segments = -(-width // max(1, _up(limit - lanes + 1, lanes) - behind))
+        line = -(-width // segments) + reach
+    whole, half = _up(line, lanes), _up(line, _HALF)
+    narrow = lanes == 16 and rows > 1 and half < whole and half * rows <= 16 * _HALF
+    line = half if narrow else whole
+    chunk = max(1, min(rows, most // line))
+    chunks, vectors, unit = 0, 0.0, _HALF if lanes == 16 else lanes
+    for own in [rows] * (height // rows) + [height % rows]:
+        pieces = -(-own // chunk)
+        chunks += pieces
+        vectors += (max(0, own - pieces) * line + pieces * _up(-(-width // segments) + behind, unit)) / lanes
+    return _Strips(line, -(-height // rows) * segments, chunks * segments, vectors * segments)
+
+
+def _cycles(
+    g: Geometry, taps: Taps, density: float, lanes: int, pace: float, channels: int, strips: _Strips
+) -> float:
+    tiles, shifts = -(-g.channels // channels), len(taps.shifts) - 1
     entries = density * g.filters * g.channels * prod(g.kernel)
-    strips, vectors = -(-height // rows), height * line / lanes  # of all strips, whose last may have fewer rows
-    cycles = entries * (_VECTOR * vectors + _ENTRY * strips)
-    cycles += g.filters * tiles * vectors * (_AGAIN + _SHIFT * (len(taps.shifts) - 1))
-    copied = g.channels * strips * taps.lines
-    each = _LINE + _COPIED * line / lanes + (_STRIDED * line if g.stride[2] > 1 else 0.0)
-    segments = -(-width // columns)
-    return g.images * g.groups * depth * segments * (cycles + copied * each)
+    vectors = entries * _VECTOR + g.filters * tiles * (_AGAIN + _SHIFT * shifts)
+    cycles = vectors * strips.vectors / pace + (entries * _ENTRY + g.filters * tiles * _GROUPS) * strips.chunks
+    cycles += g.channels * taps.lines * strips.strips * (_LINE + _COPIED * strips.line / lanes / pace)
+    return g.images * g.groups * (1 if prod(g.kernel) == 1 else g.out[0]) * cycles
+
+
+def _up(n: int, unit: int) -> int:
+    return ceil(n / unit) * unit

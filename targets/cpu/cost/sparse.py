@@ -15,7 +15,7 @@ from targets.cpu.tiling import tiling
 __all__ = ["conv_sparse_seconds", "linear_sparse_seconds"]
 
 _BYTES = 5.1  # of a non-zero, counts included
-_WRITTEN = 0.5  # what part of moving outputs does not hide behind computing
+_READ, _WRITTEN = 0.3, 0.5  # what part of moving inputs and outputs does not hide behind computing
 _SCALAR = 1.1  # cycles of a non-zero of a scalar product
 _TILE = 12.0  # cycles of a row to go on to the next tile
 
@@ -25,12 +25,12 @@ def conv_sparse_seconds(work: Work, form: Form, distances: Sequence[float], at: 
     assert isinstance(op, Conv)
     assert x is not None
     assert w is not None
-    cut = tiling(g, work.density, at.lanes, int(at.levels[0][0]))
+    cut = tiling(g, work.density, at.lanes, at.fma, int(at.levels[0][0]))
     if cut is None:
         return inf
-    busy = cut.cycles * at.cycle / at.fma / at.efficiency.dense
+    busy = cut.cycles * at.cycle / at.efficiency.dense
     fetch = at.moved(work.density * w.elements * _BYTES, distances[1])
-    moved = _WRITTEN * (at.moved(x.bytes, distances[0]) + at.moved(y.bytes, distances[-1]))
+    moved = _READ * at.moved(x.bytes, distances[0]) + _WRITTEN * at.moved(y.bytes, distances[-1])
     if len(work.inputs) > 3 and work.inputs[3] is not None:
         moved += _WRITTEN * at.moved(y.bytes, distances[3])
     late = activation_cycles(op.activation, y.elements / at.lanes, at) * at.cycle / at.efficiency.elementwise

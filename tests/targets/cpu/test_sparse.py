@@ -128,18 +128,18 @@ GEOMETRIES = [
 @pytest.mark.parametrize("g", GEOMETRIES)
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 def test_tiles_fit(g: Geometry, lanes: int) -> None:
-    found = tiling(g, 0.1, lanes, 32768)
+    found = tiling(g, 0.1, lanes, 1.0, 32768)
     assert found is not None
     taps = taps_of(g.kernel, g.stride, g.dilation, found.rows)
     assert 1 <= found.rows <= g.out[1]
     assert 1 <= found.channels <= g.channels
     assert found.channels * taps.lines <= 256
     assert all(found.channels * taps.group.count(i) < 256 for i in range(len(taps.shifts)))
-    denser = tiling(g, 0.2, lanes, 32768)
+    denser = tiling(g, 0.2, lanes, 1.0, 32768)
     assert denser is not None
     assert denser.cycles > found.cycles
 
 
 def test_a_window_that_bytes_cannot_tell() -> None:
     g = Geometry(1, 1, 1, 1, (1, 400, 1), (1, 100, 1), (1, 301, 1), (1, 1, 1), (1, 1, 1), (0, 0, 0))
-    assert tiling(g, 0.1, 16, 32768) is None
+    assert tiling(g, 0.1, 16, 1.0, 32768) is None
