@@ -31,8 +31,9 @@ __all__ = ["add_arguments", "main", "run"]
 
 ZEROS = (0, 90)
 MORE_ZEROS = {"resnet50": (50, 80, 95)}
-TOLERANCE = {False: 1e-3, True: 1e-1}  # of the largest output, for float32 and for less
-STARTS = 3  # of our own processes: opening takes them no longer than noise does
+TOLERANCE = {False: 3e-2, True: 4e-1}  # of the largest output, for float32 (Winograd included) and for less
+STARTS = 2
+LEAST_TURNS, ENOUGH = 3, 1.5  # seconds of runs, after which there are no more turns
 PATIENCE = 20.0  # seconds to wait for the traffic between cores to get fast
 GUARD = 0.10  # how much less the speed-up over onnxruntime may be than the committed one
 
@@ -115,6 +116,8 @@ def _case(
     with contextlib.ExitStack() as stack:
         peers: dict[str, tuple[Peer, float]] = {}
         for engine in engines:
+            if engine == "mnn-sparse" and net.zeros == 0:
+                continue  # the same as mnn
             try:
                 peer = stack.enter_context(_peer(engine, net, threads))
                 error = _error(peer.outputs, net.outputs)
@@ -126,13 +129,13 @@ def _case(
                 rows.append(Row(net.name, net.zeros, threads, engine, failed=str(reason)))
         times: dict[str, list[float]] = {engine: [] for engine in peers}
         discarded = dict.fromkeys(peers, 0)
-        for _ in range(options.turns):
+        for turn in range(options.turns):
             for engine, (peer, _) in peers.items():
-                found, lost = _turn(peer, options.seconds, traffic if threads > 1 else None)
-                times[engine] += found
-                discarded[engine] += lost
+                if turn < LEAST_TURNS or sum(times[engine]) < ENOUGH:
+                    found, lost = _turn(peer, options.seconds, traffic if threads > 1 else None)
+                    times[engine] += found
+                    discarded[engine] += lost
         for engine, (peer, error) in peers.items():
-            start = peer.start | (_own_start(net, threads) if engine == US else {})
             rows.append(
                 Row(
                     net.name,
@@ -144,12 +147,10 @@ def _case(
                     runs=len(times[engine]),
                     discarded_turns=discarded[engine],
                     floor_ms=net.flops / (peak * threads) * 1e-6,
+                    hashed_open_ms=_hashed_open_ms(net, threads) if engine == US else 0.0,
                     file_mb=peer.bytes() * 1e-6,
                     error=error,
-                    open_ms=start["open_ms"],
-                    hashed_open_ms=start.get("hashed_open_ms", 0.0),
-                    first_ms=start["first_ms"],
-                    peak_mb=start["peak_mb"],
+                    **peer.start,
                 )
             )
     return sorted(rows, key=lambda row: list(ENGINES).index(row.engine))
@@ -159,15 +160,13 @@ def _peer(engine: str, net: Network, threads: int, **settings: str) -> Peer:
     return Peer(engine, net.onnx, net.x, [y.shape for y in net.outputs], threads, settings)
 
 
-def _own_start(net: Network, threads: int) -> dict[str, float]:
-    """Medians of starting several times, with and without hashing the weights."""
-    starts: dict[str, list[dict[str, float]]] = {"metadata": [], "full": []}
+def _hashed_open_ms(net: Network, threads: int) -> float:
+    """The least of a few times that opening takes with all weights hashed."""
+    found: list[float] = []
     for _ in range(STARTS):
-        for integrity, own in starts.items():
-            with _peer(US, net, threads, integrity=integrity) as peer:
-                own.append(peer.start)
-    found = {key: statistics.median(start[key] for start in starts["metadata"]) for key in starts["metadata"][0]}
-    return found | {"hashed_open_ms": statistics.median(start["open_ms"] for start in starts["full"])}
+        with _peer(US, net, threads, integrity="full") as peer:
+            found.append(peer.start["open_ms"])
+    return min(found)
 
 
 def _turn(peer: Peer, seconds: float, traffic: Traffic | None) -> tuple[list[float], int]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 
@@ -133,7 +134,7 @@ class Peer:
                 command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
             )
         try:
-            self.start: dict[str, float] = json.loads(self._answer())
+            self.start: dict[str, Any] = json.loads(self._answer())
             with np.load(folder / "y.npz") as stored:
                 self.outputs = tuple(stored[f"arr_{i}"] for i in range(len(stored.files)))
         except BaseException:
@@ -220,32 +221,25 @@ def _convert_mnn(model: Path, path: Path, *options: str) -> None:
     run."""
     code = "import sys, _tools; _tools.mnnconvert(sys.argv)"
     with TemporaryDirectory(prefix="benchmarks-", dir=path.parent) as name:
-        arguments = [
-            "-f",
-            "ONNX",
-            "--modelFile",
-            str(model.resolve()),
-            "--MNNModel",
-            "model.mnn",
-            "--bizCode",
-            "benchmark",
-        ]
-        _convert("mnn", ["-c", code, *arguments, *options], Path(name), "model.mnn")
+        files = ["--modelFile", str(model.resolve()), "--MNNModel", "model.mnn"]
+        command = ["-c", code, "-f", "ONNX", *files, "--bizCode", "benchmark", *options]
+        _convert("mnn", command, Path(name), "model.mnn")
         (Path(name) / "model.mnn").rename(path)
 
 
 def _convert_tflite(model: Path, path: Path) -> None:
-    """onnx2tf tries its result on pictures that it fetches unless they are there."""
+    """onnx2tf broadcasts constants wrongly that onnxsim folds, and tries its result on pictures that it fetches unless
+    they are there."""
     with TemporaryDirectory(prefix="benchmarks-", dir=path.parent) as name:
         folder = Path(name)
         pictures = np.random.default_rng(0).random((20, 128, 128, 3), np.float32)
         np.save(folder / "calibration_image_sample_data_20x128x128x3_float32.npy", pictures)
         (folder / "model.onnx").symlink_to(model.resolve())
         program = _python("onnx2tf").with_name("onnx2tf")
-        _convert(
-            "onnx2tf", [program, "-i", "model.onnx", "-o", ".", "-n", "-v", "error"], folder, "model_float32.tflite"
-        )
-        (folder / "model_float32.tflite").rename(path)
+        _convert("onnx2tf", ["-m", "onnxsim", "model.onnx", "simple.onnx"], folder, "simple.onnx")
+        options = ["-i", "simple.onnx", "-o", ".", "-n", "-v", "error"]
+        _convert("onnx2tf", [program, *options], folder, "simple_float32.tflite")
+        (folder / "simple_float32.tflite").rename(path)
 
 
 _CONVERSIONS: dict[str, tuple[str, Callable[[Path, Path], None]]] = {

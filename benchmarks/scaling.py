@@ -7,6 +7,7 @@ import contextlib
 import os
 import statistics
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +34,9 @@ SECONDS = 0.15  # of a turn
 def run(quick: bool = False) -> None:
     """Print the tables and save results/scaling.json. On 4 cores and more, 4, 8 and 16 threads are measured as well."""
     counts = [n for n in (1, 2, 4, 8, 16) if n <= len(os.sched_getaffinity(0))]
-    sizes = [(name, None) for name in (("mobilenet_v2", "resnet50") if quick else NATIVE)]
+    sizes: list[tuple[str, tuple[int, ...] | None]] = [
+        (name, None) for name in (("mobilenet_v2", "resnet50") if quick else NATIVE)
+    ]
     sizes += [] if quick else [(name, LARGE_SHAPE) for name in LARGE]
     rows = [_measure(name, shape, counts, turns=3 if quick or shape else 5) for name, shape in sizes]
     header = ["network", "input", *(f"{e} {n}c ms" for e in ENGINES for n in counts)]
@@ -61,7 +64,7 @@ def _file(name: str) -> Path:
     return network_file(name)
 
 
-def _measure(name: str, shape: tuple[int, ...] | None, counts: list[int], turns: int) -> dict[str, object]:
+def _measure(name: str, shape: tuple[int, ...] | None, counts: list[int], turns: int) -> dict[str, Any]:
     """Median milliseconds by engine and number of cores; every engine and number has its turn in each round."""
     path = _file(name)
     if shape is not None:

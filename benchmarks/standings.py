@@ -78,7 +78,7 @@ def show(rows: Sequence[Row]) -> None:
         shown: list[list[object]] = []
         for case in cases:
             own = by_case[case]
-            cells: list[object] = [own[e].ms if e in own and not own[e].failed else "-" for e in present]
+            cells: list[object] = [_ms(own[e].ms) if e in own and not own[e].failed else "-" for e in present]
             ours, speed = own.get(US), speedups.get(case, {})
             if ours is None or ours.failed or US not in speed:
                 shown.append([case[0], *cells, "-", "-", "-", "-"])
@@ -97,10 +97,10 @@ def show(rows: Sequence[Row]) -> None:
                 label(r.network, r.zeros),
                 r.threads,
                 r.engine,
-                r.open_ms,
-                r.hashed_open_ms or "",
-                r.first_ms,
-                r.ms,
+                _ms(r.open_ms),
+                _ms(r.hashed_open_ms) if r.hashed_open_ms else "",
+                _ms(r.first_ms),
+                _ms(r.ms),
                 r.peak_mb,
                 r.file_mb,
                 f"{r.error:.0e}",
@@ -138,3 +138,8 @@ def label(name: str, zeros: int | None) -> str:
 
 def threads_of(count: int) -> str:
     return "1 thread" if count == 1 else f"{count} threads"
+
+
+def _ms(ms: float) -> str:
+    """To the digits that measuring can tell."""
+    return f"{ms:.3g}" if ms < 100 else f"{ms:.0f}"
