@@ -6,7 +6,9 @@ strategy solves (select.py; the exact one by pbqp.py); the plan becomes steps ov
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from packer.bundle.model import Program
@@ -86,8 +88,22 @@ def make_plan(
     if arithmetic is None and (cores > 1 or strategy is not exact):
         arithmetic = make_plan(graph, target, implementation=implementation, records=records).arithmetic
     target = target.on(target.machine.sized(cores))
-    problem = build(graph, Costs(target, records or {}), cores, implementation, partial_sums, arithmetic)
+    with _uncollected():
+        problem = build(graph, Costs(target, records or {}), cores, implementation, partial_sums, arithmetic)
     return Plan(problem, strategy(problem))
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Nothing that a problem is made of is part of a cycle: to look for cycles again and again would take a third of
+    the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def plan(graph: Graph, target: Target, cores: int = 1, **options: object) -> Program:

@@ -8,18 +8,21 @@ is a step (`reorder`), done by each core for the pieces it has; a change of elem
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 
-from packer.ir import TensorType, extents_of
-from packer.ir.ops import Dependence
+from packer.ir import Box, TensorType, extents_of, whole
+from packer.ir.ops import Dependence, Part
 from packer.planner.costs import Costs
 from packer.planner.split import NONE, SHARED, Piece, Split, splits
 from targets.base import Layout, block_grain
 
 __all__ = ["Adjust", "reorder_pieces"]
+
+_T = TypeVar("_T")
 
 
 def reorder_pieces(type: TensorType, split: Split | None, speeds: tuple[float, ...]) -> tuple[Piece, ...]:
@@ -45,33 +48,40 @@ class Adjust:
 
     costs: Costs
     cores: int
-    _boxes: dict[tuple[Piece, ...], np.ndarray] = field(default_factory=dict)
+    _speeds: tuple[float, ...] = ()
+    _kept: dict[tuple[object, ...], tuple[object, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._speeds = self.costs.target.machine.speeds(self.cores)
 
     def layouts(self, type: TensorType, split: Split | None, source: Layout, destination: Layout) -> float:
         """Seconds to change the layout of a value produced in `split`; 0 if there is nothing to change."""
         if source is destination:
             return 0.0
-        speeds = self.costs.target.machine.speeds(self.cores)
-        pieces = reorder_pieces(type, split, speeds)
-        if destination not in (Layout.PLANAR, Layout.BLOCK16):
-            pieces = (Piece(0, tuple((0, extent) for extent in type.shape)),)
-        active = len(pieces)
-        return max(
-            self.costs.reorder(TensorType(type.dtype, extents_of(piece.box)), source, destination, piece.core, active)
-            for piece in pieces
-        )
 
-    def moves(self, type: TensorType, given: Sequence[Split], needed: Sequence[tuple[Piece, ...]]) -> np.ndarray:
-        """Seconds [given, needed] that it takes the cores to get the parts of a value they need but did not produce.
+        def seconds() -> float:
+            pieces = reorder_pieces(type, split, self._speeds)
+            if destination not in (Layout.PLANAR, Layout.BLOCK16):
+                pieces = (Piece(0, whole(type)),)
+            kinds = {(extents_of(piece.box), self._speeds[piece.core]): piece.core for piece in pieces}
+            return max(
+                self.costs.reorder(TensorType(type.dtype, shape), source, destination, core, len(pieces))
+                for (shape, _), core in kinds.items()
+            )
+
+        return self._once(seconds, split, type, source, destination)
+
+    def moves(self, type: TensorType, given: Sequence[Split], needed: Sequence[np.ndarray]) -> np.ndarray:
+        """Seconds [given, needed] that it takes the cores to get what they need of a value, as `read` tells, and did
+        not produce.
 
         A split "shared" leaves nothing where it is known to be. No pieces needed: nothing is read.
         """
         if self.cores == 1:
             return np.zeros((len(given), len(needed)))
         machine = self.costs.target.machine
-        known = [() if split.name == SHARED else split.pieces for split in given]
-        have = np.stack([self.boxes(pieces, type.rank) for pieces in known])
-        want = np.stack([self.boxes(pieces, type.rank) for pieces in needed])
+        have = np.stack([self.produced(split, type) for split in given])
+        want = np.stack(needed)
         volume = (want[..., 1] - want[..., 0]).clip(0).prod(-1)
         begin = np.maximum(have[:, None, :, :, 0], want[None, :, :, :, 0])
         end = np.minimum(have[:, None, :, :, 1], want[None, :, :, :, 1])
@@ -79,14 +89,39 @@ class Adjust:
         seconds = crossing * (type.dtype.bytes / machine.transfer_gbps * 1e-9) + machine.transfer_seconds
         return np.where(crossing > 0, seconds + machine.barrier(self.cores), 0.0)
 
-    def boxes(self, pieces: tuple[Piece, ...], rank: int) -> np.ndarray:
-        """[cores, rank, begin and end]: what surrounds the pieces of each core; an empty box for a core without any."""
-        key = pieces or (Piece(-1, ((0, 0),) * rank),)
-        found = self._boxes.get(key)
-        if found is None:
-            found = np.zeros((self.cores, max(rank, 1), 2))
-            for core in {piece.core for piece in pieces}:
-                own = np.array([piece.box or ((0, 1),) for piece in pieces if piece.core == core])
-                found[core, :, 0], found[core, :, 1] = own[..., 0].min(0), own[..., 1].max(0)
-            self._boxes[key] = found
+    def produced(self, split: Split, type: TensorType) -> np.ndarray:
+        """[cores, rank, begin and end]: what surrounds all that each core makes of a value; an empty box for a core
+        that makes nothing."""
+
+        def around() -> np.ndarray:
+            pieces = () if split.name == SHARED else split.pieces
+            return self._around([(piece.core, piece.box) for piece in pieces], type.rank)
+
+        return self._once(around, split, type.rank)
+
+    def read(self, parts: Sequence[Part | None], cores: Sequence[int], i: int, type: TensorType) -> np.ndarray:
+        """[cores, rank, begin and end]: what surrounds all that each core reads of input i, a value of this type."""
+
+        def around() -> np.ndarray:
+            boxes = [whole(type) if part is None else part.reads[i] for part in parts]
+            return self._around([(c, box) for c, box in zip(cores, boxes, strict=True) if box is not None], type.rank)
+
+        return self._once(around, parts, i, type.shape)
+
+    def _around(self, boxes: Sequence[tuple[int, Box]], rank: int) -> np.ndarray:
+        found = np.zeros((self.cores, max(rank, 1), 2))
+        if boxes:
+            cores = [core for core, _ in boxes]
+            every = np.array([box or ((0, 1),) for _, box in boxes], float)
+            found[cores, :, 0] = np.inf
+            np.minimum.at(found[..., 0], cores, every[..., 0])
+            np.maximum.at(found[..., 1], cores, every[..., 1])
+        return found
+
+    def _once(self, make: Callable[[], _T], of: object, *key: object) -> _T:
+        """What `make` gives for this very object `of`, made once."""
+        kept = self._kept.get((id(of), *key))
+        if kept is None:
+            kept = self._kept[id(of), *key] = of, make()  # `of` is kept, too: its number is not given to another
+        found: _T = kept[1]
         return found

@@ -10,15 +10,15 @@ in turn on one core, on tiles that stay in its cache, and rows that neighbouring
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from packer.ir import Box, Graph, Node, TensorType, extents_of
-from packer.ir.ops import Binary, Concat, Dependence, Op, Part, Reshape, Slice
-from packer.planner.costs import Costs, work_of
+from packer.ir import Box, Graph, TensorType, extents_of
+from packer.ir.ops import Binary, Concat, Dependence, Part, Reshape, Slice
+from packer.planner.costs import Costs
+from packer.planner.cuts import Cut, Cuts
 from packer.planner.places import Places
-from packer.planner.split import NONE, SHARED, Piece, Split, balanced, splits
+from packer.planner.split import SHARED, Piece, Split, balanced, splits
 from targets.base import Form, Layout, TargetError, Work, block_grain, stored_bytes
 
 __all__ = ["Choice", "Term", "choices_of"]
@@ -77,7 +77,8 @@ def choices_of(
     arithmetic alone. Without `partial_sums` input channels are not split: then all plans whose nodes have the same
     arithmetic give the same bits.
     """
-    forms = [costs.target.forms(graph, node) for node in graph.nodes]
+    known: dict[Form, Form] = {}  # the same objects, which compare faster
+    forms = [tuple(known.setdefault(f, f) for f in costs.target.forms(graph, node)) for node in graph.nodes]
     if implementation is not None:
         forms = _only(forms, implementation)
     if arithmetic is not None:
@@ -98,7 +99,9 @@ class _Nodes:
         self.traffic = _traffic(graph)
         self.made_by = {name: v for v, node in enumerate(graph.nodes) for name in node.outputs}
         self.consumers = graph.consumers()
-        self.wanted: dict[int, dict[tuple[Piece, ...], tuple[str, int]]] = {}  # by node: tiles consumers would take
+        self.cuts = Cuts(graph, costs, self.speeds)
+        self.wanted: dict[int, dict[tuple[Piece, ...], tuple[Split, int]]] = {}  # by node: tiles consumers would take
+        self.sizes: dict[tuple[int, int], tuple[list[int], int]] = {}  # by numbers of work and form
 
     def build(self, forms: Sequence[tuple[Form, ...]]) -> list[tuple[Choice, ...]]:
         self.places = Places(self.graph, self.target, forms)
@@ -107,84 +110,56 @@ class _Nodes:
 
     def of(self, v: int, forms: tuple[Form, ...]) -> tuple[Choice, ...]:
         node = self.graph.nodes[v]
-        inputs = [None if name is None else self.graph.type(name) for name in node.inputs]
-        output = self.graph.type(node.outputs[0])
-        dependence = node.op.dependence(inputs)
-        if len(node.outputs) > 1 or not any(self.target.splittable(self.graph, node, form) for form in forms):
-            dependence = (Dependence.FULL,) * output.rank
-        grain = tuple(map(math.lcm, node.op.grain(inputs), self.target.grain(self.graph, node)))
+        able = tuple(form for form in forms if self.target.splittable(self.graph, node, form))
         source = self.streamable_source(v)
-        found: list[Choice] = []
-        for form_grain in dict.fromkeys(form.grain for form in forms):
-            own = tuple(form for form in forms if form.grain == form_grain)
-            for split in splits(output, dependence, self.speeds, grain, form_grain):
-                parts = _parts(node.op, inputs, output, split.pieces)
-                found += self.among(v, own, split, parts)
-                if source is not None and split.name.partition("@")[0] == self.tiled_split(output):
-                    found += self.tiled(v, own, split, inputs, output, source)
-        for tiles, (name, depth) in self.wanted.get(v, {}).items():
-            split, parts = Split(name, tiles), _parts(node.op, inputs, output, tiles)
-            able = tuple(form for form in forms if all(form.fits(tile.box) for tile in tiles))
-            found += self.among(v, able, split, parts, (), True)
-            if able and source is not None and depth < MOST_STREAMED:
-                takes = self.want(source, name, tiles, parts, depth + 1)
+        found = _Found()
+        for grain in dict.fromkeys(form.grain for form in forms):
+            cuts = self.cuts.of(node, len(node.outputs) > 1 or not able, grain)
+            own = [form for form in able if form.grain == grain]
+            for cut in cuts:
+                undivided = cut.parts == (None,)
+                self.among(found, v, [f for f in forms if f.grain == grain] if undivided else _fitting(own, cut), cut)
+            if source is not None:
+                for cut in self.tiled(v, cuts, grain):
+                    takes = self.want(source, cut, 1)
+                    if takes:
+                        self.among(found, v, _fitting(own, cut), cut, takes)
+        for split, depth in self.wanted.get(v, {}).values():
+            cut = self.cuts.cut(node, split)
+            own = _fitting(able, cut)
+            self.among(found, v, own, cut, (), True)
+            if own and source is not None and depth < MOST_STREAMED:
+                takes = self.want(source, cut, depth + 1)
                 if takes:
-                    found += self.among(v, able, split, parts, takes, True)
+                    self.among(found, v, own, cut, takes, True)
         if self.partial_sums and len(self.speeds) > 1:
-            found += self.summed(v, forms, inputs, output)
-        return _undominated(found)
-
-    def fitting(self, v: int, forms: tuple[Form, ...], parts: tuple[Part | None, ...]) -> tuple[Form, ...]:
-        """The forms that can run in these parts: no part reads a part of a block."""
-        if parts == (None,):
-            return forms
-        node = self.graph.nodes[v]
-        cut = {
-            i for part in parts if part is not None for i, box in enumerate(part.reads) if self.cuts_block(node, i, box)
-        }
-        return tuple(
-            form
-            for form in forms
-            if self.target.splittable(self.graph, node, form) and not any(form.inputs[i] is Layout.BLOCK16 for i in cut)
-        )
-
-    def cuts_block(self, node: Node, i: int, box: Box | None) -> bool:
-        """Whether a box of input i begins or ends within a block of channels."""
-        if box is None or not box:
-            return False
-        shape = self.graph.type(node.inputs[i] or "").shape
-        axis = 1 if len(shape) > 1 else 0
-        begin, end = box[axis]
-        return begin % 16 != 0 or (end % 16 != 0 and end != shape[axis])
+            self.summed(found, v, able)
+        return found.undominated()
 
     def among(
         self,
+        found: _Found,
         v: int,
-        forms: tuple[Form, ...],
-        split: Split,
-        parts: tuple[Part | None, ...],
+        forms: Sequence[Form],
+        cut: Cut,
         takes: tuple[Piece, ...] = (),
         streams_out: bool = False,
-    ) -> list[Choice]:
-        """The choice of each form in these pieces."""
-        cores = len(self.speeds)
-        numbers: dict[Work, int] = {}
-        which = [numbers.setdefault(work_of(self.graph, self.graph.nodes[v], part), len(numbers)) for part in parts]
-        works = [(work, self.costs.number(work)) for work in numbers]
-        active = cores if split.name == SHARED else len({piece.core for piece in split.pieces})
-        found = []
-        for form in self.fitting(v, forms, parts):
-            known: dict[tuple[int, float], float] = {}
-            busy = [0.0] * cores
-            for piece, i in zip(split.pieces, which, strict=True):
-                kind = (i, self.speeds[piece.core])
-                if kind not in known:
-                    known[kind] = self.seconds(v, form, *works[i], piece.core, active, bool(takes), streams_out)
-                busy[piece.core] += known[kind]
-            if split.name == SHARED:
-                busy = [busy[0] / sum(self.speeds)] * cores
-            found.append(Choice(form, split, parts, tuple(busy), (), takes, streams_out))
-        return found
+    ) -> None:
+        """Find the choice of each form in these pieces."""
+        cores = [piece.core for piece in cut.split.pieces]
+        shared = cut.split.name == SHARED
+        active = len(self.speeds) if shared else len(set(cores))
+        for form in forms:
+            known = [
+                self.seconds(v, form, work, number, core, active, bool(takes), streams_out)
+                for work, number, core in cut.works
+            ]
+            busy = [0.0] * len(self.speeds)
+            for core, which in zip(cores, cut.which, strict=True):
+                busy[core] += known[which]
+            if shared:
+                busy = [busy[0] / sum(self.speeds)] * len(self.speeds)
+            found.add(cut, Choice(form, cut.split, cut.parts, tuple(busy), (), takes, streams_out))
 
     def seconds(
         self,
@@ -202,9 +177,10 @@ class _Nodes:
         share = 0.0 if isinstance(node.op, Reshape) else self.places.share(node, form.outputs[0])
         if share == 0.0:
             return 0.0
-        own = [0 if t is None else stored_bytes(t, lay) for t, lay in zip(work.inputs, form.inputs, strict=True)]
-        made = sum(stored_bytes(t, lay) for t, lay in zip(work.outputs, form.outputs, strict=False))
-        around = made + sum(size for size, constant in zip(own, work.constant, strict=True) if not constant)
+        numbers = number, self.costs.number(form)
+        if numbers not in self.sizes:
+            self.sizes[numbers] = _sizes(work, form)
+        own, around = self.sizes[numbers]
         distances = []
         for i, name in enumerate(node.inputs):
             if name is None or work.inputs[i] is None:
@@ -219,7 +195,7 @@ class _Nodes:
                 since = self.traffic[v] - self.traffic[self.made_by.get(name, 0)]
                 distances.append(own[i] + since // active)
         distances += [around if streams_out else 2 * around] * len(work.outputs)
-        return share * self.costs.seconds(work, number, form, tuple(distances), core, active)
+        return share * self.costs.seconds(work, form, numbers, distances, core, active)
 
     # ---- depth-first tiles ----
 
@@ -240,35 +216,22 @@ class _Nodes:
         dependence = source.op.dependence([None if n is None else self.graph.type(n) for n in source.inputs])
         return u if len(dependence) > TILE_AXIS and dependence[TILE_AXIS] is not Dependence.FULL else None
 
-    def tiled_split(self, output: TensorType) -> str:
-        """The split whose pieces are computed in tiles: rows for every core."""
-        cores = len(self.speeds)
-        if cores == 1 or output.rank <= TILE_AXIS:
-            return NONE
-        return f"H{min(cores, output.shape[TILE_AXIS])}"
-
-    def tiled(
-        self,
-        v: int,
-        forms: tuple[Form, ...],
-        split: Split,
-        inputs: Sequence[TensorType | None],
-        output: TensorType,
-        source: int,
-    ) -> list[Choice]:
-        """Choices of forms of one grain that compute the pieces of `split` tile by tile, and take the first input in
-        tiles."""
-        found: list[Choice] = []
-        if output.rank <= TILE_AXIS:
-            return found
-        unit = forms[0].grain[TILE_AXIS] if forms[0].grain else 1
+    def tiled(self, v: int, cuts: Sequence[Cut], grain: tuple[int, ...]) -> list[Cut]:
+        """Cuts whose pieces are rows for every core, and computed in tiles; for forms of this grain."""
+        node = self.graph.nodes[v]
+        output = self.graph.type(node.outputs[0])
+        dependence = node.op.dependence([None if name is None else self.graph.type(name) for name in node.inputs])
+        if output.rank <= TILE_AXIS or dependence[TILE_AXIS] is Dependence.FULL:
+            return []
+        rows = [cut.split for cut in cuts if all(_is_rows(piece.box, output) for piece in cut.split.pieces)]
+        split = max(rows, key=lambda split: len(split.pieces))
+        if len(split.pieces) == 1 < len(self.speeds):
+            return []
+        unit = grain[TILE_AXIS] if grain else 1
+        found = []
         for count in self.tile_counts(v, split, output, unit):
             tiles = tuple(tile for piece in split.pieces for tile in _tiles(piece, count, unit))
-            parts = _parts(self.graph.nodes[v].op, inputs, output, tiles)
-            name = f"{split.name}/{count}"
-            takes = self.want(source, name, tiles, parts, 1)
-            if takes:
-                found += self.among(v, forms, Split(name, tiles), parts, takes)
+            found.append(self.cuts.cut(node, Split(f"{split.name}/{count}", tiles)))
         return found
 
     def tile_counts(self, v: int, split: Split, output: TensorType, unit: int) -> list[int]:
@@ -284,15 +247,13 @@ class _Nodes:
         least = -(-(between + output.bytes // len(split.pieces)) // room)
         return sorted({min(count, most) for count in (least, 2 * least)})
 
-    def want(
-        self, source: int, name: str, tiles: Sequence[Piece], parts: Sequence[Part | None], depth: int
-    ) -> tuple[Piece, ...]:
-        """Ask the source for the tiles of its output that `parts` read; none if it cannot give them."""
+    def want(self, source: int, cut: Cut, depth: int) -> tuple[Piece, ...]:
+        """Ask the source for the tiles of its output that the parts of `cut` read; none if it cannot give them."""
         node = self.graph.nodes[source]
         output = self.graph.type(node.outputs[0])
         dependence = node.op.dependence([None if n is None else self.graph.type(n) for n in node.inputs])
         takes = []
-        for tile, part in zip(tiles, parts, strict=True):
+        for tile, part in zip(cut.split.pieces, cut.parts, strict=True):
             box = part.reads[0] if part is not None else None
             if box is None or 0 in extents_of(box):
                 return ()
@@ -300,47 +261,75 @@ class _Nodes:
                 if kind is Dependence.FULL and span != (0, extent):
                     return ()
             takes.append(Piece(tile.core, box))
-        self.wanted.setdefault(source, {}).setdefault(tuple(takes), (name, depth))
-        return tuple(takes)
+        tiles = Split(cut.split.name, tuple(takes))
+        split, _ = self.wanted.setdefault(source, {}).setdefault(tiles.pieces, (tiles, depth))
+        return split.pieces
 
     # ---- partial sums ----
 
-    def summed(
-        self, v: int, forms: tuple[Form, ...], inputs: Sequence[TensorType | None], output: TensorType
-    ) -> list[Choice]:
-        """Choices that give each core a share of the input channels, and add up the partial sums in pieces."""
+    def summed(self, found: _Found, v: int, forms: Sequence[Form]) -> None:
+        """Find choices that give each core a share of the input channels, and add up the partial sums in pieces."""
         node = self.graph.nodes[v]
+        inputs = [None if name is None else self.graph.type(name) for name in node.inputs]
+        output = self.graph.type(node.outputs[0])
         extent = node.op.terms(inputs)
         cores = len(self.speeds)
         if extent < TERM_BLOCK * cores:
-            return []
+            return
         terms, at = [], 0
         for core, share in enumerate(balanced(-(-extent // TERM_BLOCK), self.speeds)):
             until = min(at + share * TERM_BLOCK, extent)
             terms.append(Term(core, at, until))
             at = until
-        parts = tuple(node.op.partial(term.begin, term.end, inputs) for term in terms)
         anywhere = (Dependence.POINTWISE,) * output.rank
-        cuts = splits(output, anywhere, self.speeds, block_grain(output.rank))
-        split = max(cuts, key=lambda cut: len(cut.pieces))
-        add = Binary("add")
-        found = []
-        for form in self.fitting(v, forms, parts):
-            busy = [0.0] * cores
-            for term, part in zip(terms, parts, strict=True):
-                work = work_of(self.graph, node, part)
-                busy[term.core] += self.seconds(v, form, work, self.costs.number(work), term.core, cores)
-            for piece in split.pieces:
-                sum_type = TensorType(output.dtype, extents_of(piece.box))
-                work = Work(add, (sum_type, sum_type), (sum_type,), (False, False))
-                lay = form.outputs[0]
-                size = stored_bytes(sum_type, lay)
-                number = self.costs.number(work)
-                one = self.costs.seconds(work, number, Form((lay, lay), (lay,)), (2 * size,) * 3, piece.core, cores)
+        splits_of_sum = splits(output, anywhere, self.speeds, block_grain(output.rank))
+        pieces = max(splits_of_sum, key=lambda split: len(split.pieces)).pieces
+        parts = tuple(node.op.partial(term.begin, term.end, inputs) for term in terms)
+        cut = self.cuts.into(node, Split(f"sum{cores}", pieces), parts, range(cores))
+        for form in _fitting(forms, cut):
+            busy = [self.target.machine.barrier(cores)] * cores
+            for term, i in zip(terms, cut.which, strict=True):
+                busy[term.core] += self.seconds(v, form, *cut.works[i], cores)
+            layout = form.outputs[0]
+            added = Form((layout, layout), (layout,))
+            for piece in pieces:
+                type = TensorType(output.dtype, extents_of(piece.box))
+                work = Work(Binary("add"), (type, type), (type,), (False, False))
+                numbers = self.costs.number(work), self.costs.number(added)
+                distances = [2 * stored_bytes(type, layout)] * 3
+                one = self.costs.seconds(work, added, numbers, distances, piece.core, cores)
                 busy[piece.core] += one * (cores - 1)
-            busy = [seconds + self.target.machine.barrier(cores) for seconds in busy]
-            found.append(Choice(form, Split(f"sum{cores}", split.pieces), parts, tuple(busy), tuple(terms)))
-        return found
+            found.add(cut, Choice(form, cut.split, parts, tuple(busy), tuple(terms)))
+
+
+class _Found:
+    """The choices of a node so far, by what neighbours can tell apart: layouts, pieces and streams."""
+
+    def __init__(self) -> None:
+        self._alike: dict[tuple[object, ...], list[Choice]] = {}
+
+    def add(self, cut: Cut, choice: Choice) -> None:
+        form = choice.form
+        key = (form.inputs, form.outputs, cut.state, bool(choice.terms), id(choice.takes), choice.streams_out)
+        self._alike.setdefault(key, []).append(choice)
+
+    def undominated(self) -> tuple[Choice, ...]:
+        """Of each kind the cheapest."""
+        found = []
+        for alike in self._alike.values():
+            first, *second = sorted(alike, key=lambda choice: choice.seconds)[:2]
+            found.append(replace(first, dominates=second[0]) if second else first)
+        return tuple(found)
+
+
+def _fitting(forms: Sequence[Form], cut: Cut) -> list[Form]:
+    """The forms that can run in these parts: they may begin there, and none reads a part of a block."""
+    return [
+        form
+        for form in forms
+        if not any(form.inputs[i] is Layout.BLOCK16 for i in cut.torn)
+        and (not form.grain or all(form.fits(piece.box) for piece in cut.split.pieces))
+    ]
 
 
 def _only(forms: list[tuple[Form, ...]], name: str) -> list[tuple[Form, ...]]:
@@ -351,13 +340,19 @@ def _only(forms: list[tuple[Form, ...]], name: str) -> list[tuple[Form, ...]]:
     return [tuple(form for form in own if form.implementation == name) or own for own in forms]
 
 
-def _parts(
-    op: Op, inputs: Sequence[TensorType | None], output: TensorType, pieces: Sequence[Piece]
-) -> tuple[Part | None, ...]:
-    """The sub-operators of the pieces; None for one piece that is everything."""
-    if len(pieces) == 1 and extents_of(pieces[0].box) == output.shape:
-        return (None,)
-    return tuple(op.part(piece.box, inputs) for piece in pieces)
+def _sizes(work: Work, form: Form) -> tuple[list[int], int]:
+    """Bytes of each input, and of all that is not constant, outputs included."""
+    own = [0 if t is None else stored_bytes(t, lay) for t, lay in zip(work.inputs, form.inputs, strict=True)]
+    made = sum(stored_bytes(t, lay) for t, lay in zip(work.outputs, form.outputs, strict=False))
+    return own, made + sum(size for size, constant in zip(own, work.constant, strict=True) if not constant)
+
+
+def _is_rows(box: Box, type: TensorType) -> bool:
+    """Whether a box is cut along the axis of tiles alone."""
+    return all(
+        axis == TILE_AXIS or span == (0, extent)
+        for axis, (span, extent) in enumerate(zip(box, type.shape, strict=True))
+    )
 
 
 def _tiles(piece: Piece, count: int, unit: int) -> list[Piece]:
@@ -369,18 +364,6 @@ def _tiles(piece: Piece, count: int, unit: int) -> list[Piece]:
         found.append(Piece(piece.core, (*piece.box[:TILE_AXIS], (at, until), *piece.box[TILE_AXIS + 1 :])))
         at = until
     return found
-
-
-def _undominated(choices: Sequence[Choice]) -> tuple[Choice, ...]:
-    """Of choices that neighbours cannot tell apart, the cheapest: layouts, split and streams are all that they see."""
-    found: dict[tuple[object, ...], list[Choice]] = {}
-    for choice in choices:
-        layouts: tuple[Layout, ...] = (*choice.form.inputs, *choice.form.outputs)
-        shared = choice.split.name == SHARED
-        key = (layouts, choice.split.pieces, shared, bool(choice.terms), choice.takes, choice.streams_out)
-        found.setdefault(key, []).append(choice)
-    best = [sorted(alike, key=lambda choice: choice.seconds)[:2] for alike in found.values()]
-    return tuple(replace(first, dominates=second[0]) if second else first for first, *second in best)
 
 
 def _traffic(graph: Graph) -> list[int]:

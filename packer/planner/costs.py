@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from packer.ir import Graph, Node, TensorType
@@ -51,30 +51,36 @@ class Costs:
     target: Target
     records: Mapping[Signature, float] = field(default_factory=dict)
     _seconds: dict[tuple[object, ...], float] = field(default_factory=dict)
-    _numbers: dict[Work, int] = field(default_factory=dict)
+    _numbers: dict[Work | Form, int] = field(default_factory=dict)
+    _speeds: tuple[float, ...] = ()
 
-    def number(self, work: Work) -> int:
-        """A number for all work that is the same."""
-        return self._numbers.setdefault(work, len(self._numbers))
+    def __post_init__(self) -> None:
+        self._speeds = self.target.machine.speeds(len(self.target.machine.cores))
 
-    def seconds(self, work: Work, number: int, form: Form, distances: tuple[int, ...], core: int, active: int) -> float:
-        """Time of `work` (which has that number) in `form` on one of `active` busy cores, its operands touched
+    def number(self, item: Work | Form) -> int:
+        """A number for all that is the same, a cheap key."""
+        return self._numbers.setdefault(item, len(self._numbers))
+
+    def seconds(
+        self, work: Work, form: Form, numbers: tuple[int, int], distances: Sequence[int], core: int, active: int
+    ) -> float:
+        """Time of `work` in `form` (which have these numbers) on one of `active` busy cores, its operands touched
         `distances` bytes ago."""
-        speed = self.target.machine.speed(core)
-        distances = tuple([1 << (distance - 1).bit_length() if distance > 0 else 0 for distance in distances])
-        key = (number, form, distances, speed, active)
+        speed = self._speeds[core]
+        rounded = tuple([1 << (distance - 1).bit_length() if distance > 0 else 0 for distance in distances])
+        key = (numbers, rounded, speed, active)
         found = self._seconds.get(key)
         if found is None:
-            found = self.target.seconds(work, form, distances, core, active)
+            found = self.target.seconds(work, form, rounded, core, active)
             measured = self.records.get(signature(work, form)) if self.records else None
             if measured is not None:  # on one busy core; what sharing memory with others adds is the model's
-                found *= measured / speed / self.target.seconds(work, form, distances, core, 1)
+                found *= measured / speed / self.target.seconds(work, form, rounded, core, 1)
             self._seconds[key] = found
         return found
 
     def reorder(self, type: TensorType, source: Layout, destination: Layout, core: int, active: int) -> float:
         """Time to change the layout of `type`, just written, on one of `active` busy cores."""
-        key = (type, source, destination, self.target.machine.speed(core), active)
+        key = (type, source, destination, self._speeds[core], active)
         found = self._seconds.get(key)
         if found is None:
             found = self._seconds[key] = self.target.reorder_seconds(type, source, destination, core, active)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from packer.planner.split import NONE, SHARED, Piece, Split
 from targets.base import Layout
 
 __all__ = ["IMPOSSIBLE", "Problem", "build"]
+
+_Item = TypeVar("_Item")
 
 IMPOSSIBLE = 1e6  # seconds: what two choices cost that do not go together
 
@@ -89,19 +92,24 @@ def _between(
 ) -> np.ndarray:
     """What it costs that `users` read as input i what `makers` produce as output `slot`."""
     type = graph.type(name)
-    given, which_given = _distinct([_gives(choice, slot, type) for choice in makers])
-    needed, which_needed = _distinct([_needs(choice, i, type) for choice in users])
-    moves = adjust.moves(type, given, needed)[np.ix_(which_given, which_needed)]
-    made, which_made = _distinct([(choice.form.outputs[slot], choice.split) for choice in makers])
-    wanted, which_wanted = _distinct([choice.form.inputs[i] for choice in users])
+    whole_value = Split(NONE, (Piece(0, whole(type)),))  # operators of several outputs are not cut
+    gives = [c.split if slot == 0 or c.split.name == SHARED else whole_value for c in makers]
+    given, which_given = _distinct(gives, map(id, gives))
+    needed, which_needed = _distinct(users, (id(choice.parts) for choice in users))
+    wants = [adjust.read(choice.parts, _cores(choice), i, type) for choice in needed]
+    moves = adjust.moves(type, given, wants)[np.ix_(which_given, which_needed)]
+    states = [(choice.form.outputs[slot], choice.split) for choice in makers]
+    made, which_made = _distinct(states, ((layout, id(split)) for layout, split in states))
+    layouts = [choice.form.inputs[i] for choice in users]
+    wanted, which_wanted = _distinct(layouts, layouts)
     change = np.array([[adjust.layouts(type, split, layout, want) for want in wanted] for layout, split in made])
     found = moves + change[np.ix_(which_made, which_wanted)]
     out = np.array([choice.streams_out for choice in makers])
     into = np.array([bool(choice.takes) and i == 0 for choice in users])
     if out.any() or into.any():
-        fits = np.array([[_streams(maker, user) for user in users] for maker in makers])
-        streamed = out[:, None] | into[None, :]
-        return np.where(streamed, np.where(fits, 0.0, IMPOSSIBLE), found)
+        found = np.where(out[:, None] | into[None, :], IMPOSSIBLE, found)
+        for v in np.flatnonzero(into).tolist():
+            found[[u for u in np.flatnonzero(out).tolist() if _streams(makers[u], users[v])], v] = 0.0
     return np.asarray(found)
 
 
@@ -109,26 +117,18 @@ def _streams(maker: Choice, user: Choice) -> bool:
     return maker.streams_out and maker.split.pieces == user.takes and maker.form.outputs[0] is user.form.inputs[0]
 
 
-def _gives(choice: Choice, slot: int, type: TensorType) -> Split:
-    """How output `slot` is split. Operators of several outputs are not cut."""
-    if slot == 0 or choice.split.name == SHARED:
-        return choice.split
-    return Split(NONE, (Piece(0, whole(type)),))
+def _cores(choice: Choice) -> list[int]:
+    """Which core computes each part."""
+    return [term.core for term in choice.terms] or [piece.core for piece in choice.split.pieces]
 
 
-def _needs(choice: Choice, i: int, type: TensorType) -> tuple[Piece, ...]:
-    """The part of input i that each core reads."""
-    cores = [term.core for term in choice.terms] or [piece.core for piece in choice.split.pieces]
-    found = []
-    for core, part in zip(cores, choice.parts, strict=True):
-        box = whole(type) if part is None else part.reads[i]
-        if box is not None:
-            found.append(Piece(core, box))
-    return tuple(found)
-
-
-def _distinct(items: Sequence[object]) -> tuple[list, np.ndarray]:  # type: ignore[type-arg]
-    """The different items, and for each item its number among them."""
+def _distinct(items: Sequence[_Item], keys: Iterable[object]) -> tuple[list[_Item], np.ndarray]:
+    """The items of different keys, and for each item its number among them."""
     numbers: dict[object, int] = {}
-    which = [numbers.setdefault(item, len(numbers)) for item in items]
-    return list(numbers), np.array(which)
+    found: list[_Item] = []
+    which = []
+    for item, key in zip(items, keys, strict=True):
+        which.append(numbers.setdefault(key, len(found)))
+        if which[-1] == len(found):
+            found.append(item)
+    return found, np.array(which)

@@ -18,6 +18,7 @@ from packer.ir.ops import Dependence
 __all__ = ["NONE", "SHARED", "Piece", "Split", "balanced", "splits"]
 
 NONE, SHARED = "none", "shared"
+_ROWS = 2  # the first spatial axis
 _AXES = {1: "C", 2: "NC", 3: "NCW", 4: "NCHW", 5: "NCDHW"}
 
 
@@ -69,8 +70,7 @@ def splits(
         cuts = zip(counts, multiples, strict=True)
         name = "x".join(f"{_axis_name(axis, type.rank)}{count}{multiple}" for (axis, count), multiple in cuts)
         boxes = _cut(everything, counts, coarser, list(speeds[: math.prod(count for _, count in counts)]))
-        pieces = (Piece(core, box) for core, box in enumerate(boxes) if all(begin < end for begin, end in box))
-        found[name] = Split(name, tuple(pieces))
+        found[name] = Split(name, tuple([Piece(core, box) for core, box in enumerate(boxes) if box is not None]))
     if len(found) == 1 and len(speeds) > 1:
         found[SHARED] = Split(SHARED, (Piece(0, everything),))
     return tuple(found.values())
@@ -80,7 +80,8 @@ def balanced(units: int, speeds: Sequence[float]) -> tuple[int, ...]:
     """Shares of `units` equal indivisible units for workers of these speeds, so that the last one finishes soonest."""
     shares = [0] * len(speeds)
     if len(set(speeds)) == 1:
-        return tuple(units // len(speeds) + (i < units % len(speeds)) for i in range(len(speeds)))
+        each, more = divmod(units, len(speeds))
+        return (each + 1,) * more + (each,) * (len(speeds) - more)
     total = sum(speeds)
     shares = [int(units * speed / total) for speed in speeds]
     for _ in range(units - sum(shares)):
@@ -94,11 +95,19 @@ def _axis_name(axis: int, rank: int) -> str:
 
 
 def _grids(axes: Sequence[int], units: Sequence[int], cores: int) -> Iterator[tuple[tuple[int, int], ...]]:
-    """(axis, pieces) along one or two axes: at most a piece a core, and no fewer pieces that would do as well."""
+    """(axis, pieces) along one or two axes: at most a piece a core, and no fewer pieces that would do as well.
+
+    Columns by themselves are cut only where there are more of them than rows; one axis by itself into at least half as
+    many pieces as it could.
+    """
     counts = {axis: _counts(units[axis], cores) for axis in axes}
+    columns = {b for b in axes if any(_ROWS <= a < b and units[a] >= units[b] for a in axes)}
     for axis in axes:
-        yield from (((axis, count),) for count in counts[axis])
+        if axis not in columns:
+            yield from (((axis, count),) for count in counts[axis] if 2 * count >= counts[axis][-1])
     for a, b in itertools.combinations(axes, 2):
+        if b in columns and a < _ROWS:
+            continue
         for first in counts[a]:
             room = cores // first
             fitting = [second for second in counts[b] if second <= room]
@@ -113,18 +122,18 @@ def _counts(units: int, most: int) -> list[int]:
     return [count for count in range(2, best + 1) if best % count == 0 or count & (count - 1) == 0]
 
 
-def _cut(box: Box, counts: Sequence[tuple[int, int]], grain: Sequence[int], speeds: list[float]) -> list[Box]:
-    """The boxes of a grid, the first axis slowest; groups of cores get shares by what they can do together."""
-    if not counts:
-        return [box]
+def _cut(box: Box, counts: Sequence[tuple[int, int]], grain: Sequence[int], speeds: list[float]) -> list[Box | None]:
+    """The boxes of a grid, the first axis slowest, None for those that are empty; groups of cores get shares by what
+    they can do together."""
     (axis, count), rest = counts[0], counts[1:]
     each = len(speeds) // count
     groups = [speeds[i * each : (i + 1) * each] for i in range(count)]
-    begin, end = box[axis]
-    unit = grain[axis]
-    boxes, at = [], begin
-    for group, share in zip(groups, balanced(math.ceil((end - begin) / unit), [sum(g) for g in groups]), strict=True):
+    (at, end), unit = box[axis], grain[axis]
+    before, after = box[:axis], box[axis + 1 :]
+    boxes: list[Box | None] = []
+    for group, share in zip(groups, balanced(math.ceil((end - at) / unit), [sum(g) for g in groups]), strict=True):
         until = min(at + share * unit, end)
-        boxes += _cut((*box[:axis], (at, until), *box[axis + 1 :]), rest, grain, group)
+        one = (*before, (at, until), *after)
+        boxes += [None] * each if at == until else _cut(one, rest, grain, group) if rest else [one]
         at = until
     return boxes

@@ -28,7 +28,8 @@ def operands(
     wanted = f"{required}" if not optional else f"{required} to {required + optional}"
     expect(required <= len(inputs) <= required + optional, f"{wanted} inputs", len(inputs))
     present = tuple(t for t in inputs[:required] if t is not None)
-    expect(len(present) == required, f"the first {required} inputs to be present", [t and str(t) for t in inputs])
+    if len(present) < required:
+        raise ShapeError(f"expected the first {required} inputs to be present, got {[t and str(t) for t in inputs]}")
     rest = tuple(inputs[required:])
     return present, rest + (None,) * (optional - len(rest))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ class Tiled(CpuTarget):
 def target(name: str = "cpu", both: bool = True) -> Tiled:
     cpu = resolve(name)
     assert isinstance(cpu, CpuTarget)
-    return Tiled(cpu.name, cpu.arch, cpu.description, cpu.machine, cpu.core_counts, both)
+    return Tiled(**{field.name: getattr(cpu, field.name) for field in fields(cpu)}, both=both)
 
 
 def on(target: Target, cores: int) -> Costs:

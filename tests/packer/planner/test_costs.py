@@ -27,7 +27,7 @@ def costs(machine: str, records: dict[str, float]) -> Costs:
 
 
 def seconds(which: Costs, core: int, active: int, distances: tuple[int, ...] = FAR) -> float:
-    return which.seconds(WORK, which.number(WORK), FORM, distances, core, active)
+    return which.seconds(WORK, FORM, (which.number(WORK), which.number(FORM)), distances, core, active)
 
 
 def test_a_record_is_the_time_of_one_busy_fast_core() -> None:

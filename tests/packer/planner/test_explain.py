@@ -53,10 +53,10 @@ def wide() -> Graph:
     rng = np.random.default_rng(0)
     weights = [
         numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), name)
-        for name, shape in (("a", (64, 16, 3, 3)), ("b", (16, 64, 1, 1)))
+        for name, shape in (("a", (64, 16, 5, 5)), ("b", (16, 64, 1, 1)))
     ]
     nodes = [
-        helper.make_node("Conv", ["x", "a"], ["t"], "wide", pads=[1] * 4),
+        helper.make_node("Conv", ["x", "a"], ["t"], "wide", pads=[2] * 4),
         helper.make_node("Conv", ["t", "b"], ["y"], "narrow"),
     ]
     x = helper.make_tensor_value_info("x", 1, (1, 16, 256, 256))

@@ -94,10 +94,10 @@ def test_large_images_are_computed_depth_first() -> None:
     core."""
     target = resolve("cpu-jetson-tx2")
     for cores in (1, 2):
-        plan = make_plan(chain(512, 16, 3, 1, 3), target, cores)
+        plan = make_plan(chain(512, 16, 5, 1, 5), target, cores)
         assert any(choice.streams_out for choice in plan.choices)
         program = plan.program()
-        whole = make_plan(chain(512, 16, 3, 1, 3), target, cores, search="none").program()
+        whole = make_plan(chain(512, 16, 5, 1, 5), target, cores, search="none").program()
         assert program.arena_bytes < whole.arena_bytes
 
 

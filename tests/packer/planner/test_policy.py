@@ -66,7 +66,7 @@ def test_by_the_cost_model_it_comes_close_to_the_optimum() -> None:
     problem = images()
     best, random = exact(problem).cost, np.random.default_rng(0)
     found = policy()(problem).cost
-    assert best <= found < 1.02 * best
+    assert best * (1 - 1e-9) <= found < 1.02 * best
     assert found < min(sample(problem, random).cost for _ in range(500))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from packer.ir import DType, TensorType, extents_of, whole
-from packer.ir.ops import Dependence
+from packer.ir.ops import Dependence, Part, Unary
 from packer.planner.adjust import Adjust, reorder_pieces
 from packer.planner.costs import Costs
 from packer.planner.split import NONE, SHARED, Piece, Split, balanced, splits
@@ -80,6 +80,12 @@ def test_balanced_is_the_best_there_is(seed: int) -> None:
             assert last <= max(share / speed for share, speed in zip(other, speeds, strict=True)) + 1e-9
 
 
+def reads(adjust: Adjust, pieces: tuple[Piece, ...], type: TensorType) -> np.ndarray:
+    """What cores need that read these pieces."""
+    parts = [Part(Unary("relu"), (piece.box,), piece.box) for piece in pieces]
+    return adjust.read(parts, [piece.core for piece in pieces], 0, type)
+
+
 def test_a_resplit_that_moves_nothing_costs_nothing() -> None:
     type = image(1, 32, 8, 8)
     adjust = Adjust(Costs(TARGET.on(TARGET.machine.sized(2))), 2)
@@ -89,14 +95,14 @@ def test_a_resplit_that_moves_nothing_costs_nothing() -> None:
         Piece(piece.core, (*piece.box[:2], (max(piece.box[2][0] - 1, 0), min(piece.box[2][1] + 1, 8)), piece.box[3]))
         for piece in rows.pieces
     )
-    needed = [rows.pieces, channels.pieces, halo, everything.pieces]
+    needed = [reads(adjust, pieces, type) for pieces in (rows.pieces, channels.pieces, halo, everything.pieces)]
     costs = adjust.moves(type, [rows, channels, everything], needed)
     assert costs[0, 0] == costs[1, 1] == costs[2, 3] == 0
     assert 0 < costs[0, 2] < costs[0, 1], "a halo of a row is less than half of everything"
     assert (costs[:2, 3] > 0).all()
     assert costs[2, 0] > 0
     one = Adjust(Costs(TARGET.on(TARGET.machine.sized(1))), 1)
-    assert not one.moves(type, [everything], [everything.pieces]).any()
+    assert not one.moves(type, [everything], [reads(one, everything.pieces, type)]).any()
     assert adjust.layouts(type, rows, Layout.PLANAR, Layout.PLANAR) == 0
     assert adjust.layouts(type, rows, Layout.PLANAR, Layout.BLOCK16) > 0
 

@@ -1,0 +1,93 @@
+"""Cuts: a split of a node's output with the sub-operators of its pieces, made once for all nodes that are alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from packer.ir import Graph, Node, extents_of
+from packer.ir.ops import Dependence, Part
+from packer.planner.costs import Costs, work_of
+from packer.planner.split import SHARED, Split, splits
+from targets.base import Work
+
+__all__ = ["Cut", "Cuts"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cut:
+    """`parts` are the sub-operators of the pieces of `split` (None: the whole node). `works` are what they compute, all
+    that takes the same time once, each with its number and a core that computes it; `which` tells for each piece which
+    of them. `torn` are the inputs of which a part reads a part of a block of channels. Cuts of the same pieces have the
+    same `state`."""
+
+    split: Split
+    parts: tuple[Part | None, ...]
+    works: tuple[tuple[Work, int, int], ...]
+    which: tuple[int, ...]
+    torn: tuple[int, ...]
+    state: int
+
+
+class Cuts:
+    """The cuts of a graph's nodes for cores of these speeds, fastest first."""
+
+    def __init__(self, graph: Graph, costs: Costs, speeds: tuple[float, ...]) -> None:
+        self.graph = graph
+        self.costs = costs
+        self.speeds = speeds
+        self._of: dict[tuple[object, ...], tuple[Cut, ...]] = {}  # of nodes that are alike
+        self._states: dict[tuple[object, ...], int] = {}
+
+    def of(self, node: Node, whole: bool, form_grain: tuple[int, ...]) -> tuple[Cut, ...]:
+        """All sensible cuts, for forms of this grain; those of one core alone if it must stay `whole`."""
+        inputs = [None if name is None else self.graph.type(name) for name in node.inputs]
+        output = self.graph.type(node.outputs[0])
+        dependence = (Dependence.FULL,) * output.rank if whole else node.op.dependence(inputs)
+        grain = tuple(map(math.lcm, node.op.grain(inputs), self.costs.target.grain(self.graph, node)))
+        alike = (self.costs.number(work_of(self.graph, node)), dependence, grain, form_grain)
+        found = self._of.get(alike)
+        if found is None:
+            all_splits = splits(output, dependence, self.speeds, grain, form_grain)
+            found = self._of[alike] = tuple(self.cut(node, split) for split in all_splits)
+        return found
+
+    def cut(self, node: Node, split: Split) -> Cut:
+        """The cut of a node into the pieces of `split`."""
+        inputs = [None if name is None else self.graph.type(name) for name in node.inputs]
+        if len(split.pieces) == 1 and extents_of(split.pieces[0].box) == self.graph.type(node.outputs[0]).shape:
+            return self.into(node, split, (None,))
+        return self.into(node, split, tuple(node.op.part(piece.box, inputs) for piece in split.pieces))
+
+    def into(self, node: Node, split: Split, parts: tuple[Part | None, ...], cores: Sequence[int] = ()) -> Cut:
+        """The cut with these sub-operators, computed by `cores` (none: those of the pieces)."""
+        numbers: dict[object, int] = {}
+        works: list[tuple[Work, int, int]] = []
+        which = []
+        for part, core in zip(parts, cores or [piece.core for piece in split.pieces], strict=True):
+            kind: object = self.speeds[core]
+            if part is not None:
+                extents = [e - b for box in (part.writes, *part.reads) for b, e in (_NOTHING if box is None else box)]
+                kind = part.op, kind, tuple(extents)
+            number = numbers.setdefault(kind, len(works))
+            if number == len(works):
+                work = work_of(self.graph, node, part)
+                works.append((work, self.costs.number(work), core))
+            which.append(number)
+        state = self._states.setdefault((split.name == SHARED, split.pieces), len(self._states))
+        return Cut(split, parts, tuple(works), tuple(which), self._torn(node, parts), state)
+
+    def _torn(self, node: Node, parts: Sequence[Part | None]) -> tuple[int, ...]:
+        found = []
+        for i, name in enumerate(node.inputs):
+            shape = () if name is None else self.graph.type(name).shape
+            axis = 1 if len(shape) > 1 else 0
+            boxes = [part.reads[i] for part in parts if part is not None]
+            spans = {box[axis] for box in boxes if box}
+            if any(begin % 16 != 0 or (end % 16 != 0 and end != shape[axis]) for begin, end in spans):
+                found.append(i)
+        return tuple(found)
+
+
+_NOTHING = ((1, 0),)
