@@ -70,7 +70,8 @@ def _channels(g: Geometry, taps: Taps) -> list[int]:
     of_group = max(map(taps.group.count, range(len(taps.shifts))))
     most = min(MOST_LINES // taps.lines, 255 // of_group)
     fewest = -(-max(g.channels, 1) // most)
-    return sorted({-(-max(g.channels, 1) // n) for n in range(fewest, 8 * fewest + 1)})
+    tiles = (fewest, fewest * 3 // 2, fewest * 2, fewest * 3, fewest * 4)
+    return sorted({-(-max(g.channels, 1) // n) for n in tiles})
 
 
 def _flat(g: Geometry, lanes: int, channels: int) -> _Strips:
