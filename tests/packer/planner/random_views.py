@@ -56,9 +56,9 @@ class _Builder:
         self.nodes.append(Node(op, inputs, (name,), (name,)))
         self.made.append(name)
 
-    def constant(self, *shape: int) -> str:
+    def constant(self, *shape: int, density: float = 1.0) -> str:
         name = f"w{len(self.values)}"
-        data = (self.random.integers(-8, 9, shape) / 8).astype(np.float32)
+        data = (self.random.integers(-8, 9, shape) / 8 * (self.random.random(shape) < density)).astype(np.float32)
         self.values[name] = Value.constant(name, data)
         return name
 
@@ -123,5 +123,5 @@ class _Builder:
 
     def conv(self, x: str, channels: int) -> None:
         kernel = (1, 3)[self.one(0, 1)]
-        weights = self.constant(channels, self.type(x).shape[1], kernel, kernel)
+        weights = self.constant(channels, self.type(x).shape[1], kernel, kernel, density=(1.0, 0.15)[self.one(0, 1)])
         self.add(Conv((1, 1), (kernel // 2,) * 4, (1, 1)), x, weights)

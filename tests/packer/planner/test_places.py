@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from packer.bundle.model import Place, Program
+from packer.importers import import_onnx
 from packer.ir import DType, Graph, Node, TensorType, Value
 from packer.ir.ops import Binary, Concat, Conv, Gather, Op, Pool, Reshape, Slice, Unary
+from packer.passes import optimize
 from packer.planner import plan
 from packer.planner.costs import Costs
 from packer.planner.problem import build
@@ -198,6 +201,13 @@ def test_a_value_that_a_tiled_node_reads_later_is_not_written_over() -> None:
         prove(graph, schedule(graph, small, choices))
         streamed += choices[1].streams_out and not choices[0].streams_out
     assert streamed
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_squeezenet_copies_nothing(models: Path, cores: int) -> None:
+    graph = optimize(import_onnx(models / "onnx" / "squeezenet1.1_webnn.onnx"))
+    assert sum(isinstance(node.op, Concat) for node in graph.nodes) == 8
+    assert not {"concat", "copy"} & {step.kernel for step in plan(graph, TARGET, cores).steps}
 
 
 @pytest.mark.parametrize("first", range(0, 60, 20))
