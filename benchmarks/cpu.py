@@ -34,7 +34,7 @@ MORE_ZEROS = {"resnet50": (50, 80, 95)}
 TOLERANCE = {False: 3e-2, True: 4e-1}  # of the largest output, for float32 (Winograd included) and for less
 STARTS = 2
 LEAST_TURNS, ENOUGH = 3, 1.5  # seconds of runs, after which there are no more turns
-PATIENCE = 20.0  # seconds to wait for the traffic between cores to get fast
+PATIENCE = 20.0  # seconds of a case, in which turns while the traffic between cores is slow do not count
 GUARD = 0.10  # how much less the speed-up over onnxruntime may be than the committed one
 
 
@@ -128,13 +128,15 @@ def _case(
                 print(f"{engine} does not count on {label(net.name, net.zeros)}: {reason}", file=sys.stderr)
                 rows.append(Row(net.name, net.zeros, threads, engine, failed=str(reason)))
         times: dict[str, list[float]] = {engine: [] for engine in peers}
-        discarded = dict.fromkeys(peers, 0)
+        discarded, slow = dict.fromkeys(peers, 0), dict.fromkeys(peers, 0)
+        until = time.monotonic() + PATIENCE
         for turn in range(options.turns):
             for engine, (peer, _) in peers.items():
                 if turn < LEAST_TURNS or sum(times[engine]) < ENOUGH:
-                    found, lost = _turn(peer, options.seconds, traffic if threads > 1 else None)
+                    found, lost, late = _turn(peer, options.seconds, traffic if threads > 1 else None, until)
                     times[engine] += found
                     discarded[engine] += lost
+                    slow[engine] += late
         for engine, (peer, error) in peers.items():
             rows.append(
                 Row(
@@ -146,6 +148,7 @@ def _case(
                     least_ms=min(times[engine]) * 1e3,
                     runs=len(times[engine]),
                     discarded_turns=discarded[engine],
+                    slow_turns=slow[engine],
                     floor_ms=net.flops / (peak * threads) * 1e-6,
                     hashed_open_ms=_hashed_open_ms(net, threads) if engine == US else 0.0,
                     file_mb=peer.bytes() * 1e-6,
@@ -169,17 +172,19 @@ def _hashed_open_ms(net: Network, threads: int) -> float:
     return min(found)
 
 
-def _turn(peer: Peer, seconds: float, traffic: Traffic | None) -> tuple[list[float], int]:
-    """The times of a turn, and how many turns were thrown away before it. When patience runs out, any turn counts."""
-    discarded, until = 0, time.monotonic() + PATIENCE
+def _turn(peer: Peer, seconds: float, traffic: Traffic | None, until: float) -> tuple[list[float], int, bool]:
+    """The times of a turn, how many turns were thrown away before it, and whether it counts though the traffic was
+    slow: from the time `until` any turn counts."""
+    discarded = 0
     while True:
+        late = time.monotonic() > until
         slow = traffic is not None and traffic.slow()
-        times = [] if slow else peer.turn(seconds)
-        if times and not (traffic is not None and traffic.slow()):
-            return times, discarded
-        discarded += bool(times)
-        if time.monotonic() > until:
-            return times or peer.turn(seconds), discarded
+        if not slow or late:
+            times = peer.turn(seconds)
+            slow = slow or (traffic is not None and traffic.slow())
+            if not slow or late:
+                return times, discarded, slow
+            discarded += 1
         time.sleep(0.05)
 
 

@@ -18,9 +18,12 @@ Case = tuple[str, int | None, int]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One engine on one network. `floor_ms`: operations on weights other than zero at the peak of all threads;
-    `error`: of the outputs, as a part of the largest. `failed`: why the engine does not count, or nothing; then all
-    times are 0."""
+    """One engine on one network.
+
+    `floor_ms`: operations on weights other than zero at the peak of all threads. `error`: of the outputs, as a part of
+    the largest. `slow_turns` count though the cores were far from each other, for want of better ones. `failed`: why
+    the engine does not count, or nothing; then all times are 0.
+    """
 
     network: str
     zeros: int | None
@@ -30,6 +33,7 @@ class Row:
     least_ms: float = 0.0
     runs: int = 0
     discarded_turns: int = 0
+    slow_turns: int = 0
     floor_ms: float = 0.0
     open_ms: float = 0.0
     hashed_open_ms: float = 0.0
@@ -40,7 +44,7 @@ class Row:
     failed: str = ""
 
     @property
-    def case(self) -> tuple[str, int | None, int]:
+    def case(self) -> Case:
         return self.network, self.zeros, self.threads
 
 
@@ -109,6 +113,8 @@ def show(rows: Sequence[Row]) -> None:
             if not r.failed
         ],
     )
+    for case in dict.fromkeys(row.case for row in rows if row.slow_turns):
+        print(f"{label(*case[:2])}, {threads_of(case[2])}: the traffic between cores was slow, times may not be right")
     for row in rows:
         if row.failed:
             print(f"{label(row.network, row.zeros)}, {threads_of(row.threads)}: without {row.engine}: {row.failed}")
