@@ -18,7 +18,6 @@ static edgert_status read_options(const edgert_open_options *given, edgert_open_
   if (out->integrity != EDGERT_INTEGRITY_FULL && out->integrity != EDGERT_INTEGRITY_METADATA)
     return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, "options.integrity", "0 or 1",
                     ert_format("%d", (int)out->integrity).s);
-  if (out->threads == 0) out->threads = ert_cpu_cores();
   return EDGERT_OK;
 }
 
@@ -27,7 +26,7 @@ static edgert_status verify(edgert_bundle *bundle, const edgert_open_options *op
   ERT_TRY(ert_segments_verify(bundle));
   ERT_TRY(ert_programs_verify(bundle));
   if (options->integrity == EDGERT_INTEGRITY_FULL) {
-    ERT_TRY(ert_integrity_verify(bundle, options->threads));
+    ERT_TRY(ert_integrity_verify(bundle, options->threads ? options->threads : ert_cpu_cores()));
     bundle->hashed = true;
   }
   return EDGERT_OK;
