@@ -9,6 +9,7 @@ import numpy as np
 from packer.ir import DType, Graph, Node
 from packer.ir.ops import Binary, Concat, Conv, Lrn, MatMul, Pool, Reduce, Resize, ScaleShift, Slice, Unary
 from targets.base import Form, Layout
+from targets.cpu.depthwise import MOST_TAPS
 from targets.cpu.lower import is_linear
 from targets.cpu.sparse import MOST_LINES, taps_of
 from targets.cpu.winograd import tiles_of
@@ -61,6 +62,8 @@ def _convolutions(graph: Graph, node: Node) -> list[Form]:
     name = "depthwise" if is_depthwise(graph, node) else "packed"
     blocked = (PLANAR, BLOCK16) if graph.type(node.outputs[0]).elements > 0 else (PLANAR,)
     found = [_form(graph, node, x, y, name) for x in blocked for y in blocked]
+    if name == "depthwise" and _has_tap_lists(graph, node):
+        found[0] = _form(graph, node, PLANAR, PLANAR, "depthwise-planar")
     if name == "packed":
         found.append(_form(graph, node, PLANAR, PLANAR, "direct"))
     if name == "packed" and _is_sparse(graph, node):
@@ -92,6 +95,13 @@ def _is_sparse(graph: Graph, node: Node) -> bool:
     if max(weights.shape[2:]) > MOST_LINES or not np.isfinite(weights).all():
         return False
     return taps_of(weights.shape[2:], op.strides, op.dilations, 1).lines < MOST_LINES
+
+
+def _has_tap_lists(graph: Graph, node: Node) -> bool:
+    """Whether depthwise weights can be told as lists of taps. What they skip and what they multiply padding with must
+    not matter: numbers that are finite, but in the inputs where they meet a weight of zero."""
+    weights = graph.constant(node.inputs[1])
+    return weights is not None and weights[:1].size <= MOST_TAPS and bool(np.isfinite(weights).all())
 
 
 def _form(graph: Graph, node: Node, x: Layout, y: Layout, implementation: str = "") -> Form:

@@ -14,6 +14,7 @@ from packer.ir import Box, DType, Graph, Node, TensorType, Value, extents_of, wh
 from packer.ir.ops import Conv, Expand, MatMul, Reshape, Slice, Tile, Transpose
 from targets.base import Attribute, Form, Layout, Lowered, Operand, Work, attributes_of
 from targets.cpu.cost.conv import geometry
+from targets.cpu.depthwise import tap_lists
 from targets.cpu.packing import block16, depth16, weight16
 from targets.cpu.sparse import Stream, conv_stream, matrix_stream, taps_of
 from targets.cpu.tiling import tiling
@@ -32,6 +33,8 @@ def lower(graph: Graph, node: Node, form: Form, machine: Machine) -> Lowered:
         return _conv_sparse(graph, node, machine) if isinstance(node.op, Conv) else _linear_sparse(graph, node)
     if form.implementation.startswith("winograd"):
         return _winograd(graph, node, form)
+    if form.implementation == "depthwise-planar":
+        return _depthwise_planar(graph, node)
     if isinstance(node.op, Conv):
         return _im2col(graph, node, form) if form.implementation.startswith("im2col") else _conv(graph, node, form)
     if isinstance(node.op, MatMul) and is_linear(graph, node):
@@ -105,6 +108,16 @@ def _winograd(graph: Graph, node: Node, form: Form) -> Lowered:
     weights = Operand(data=made[form.implementation], type=type, layout=Layout.WEIGHT16)
     attributes = sorted((*found.attributes, Attribute("tile", ints=(tile,))), key=lambda a: a.name)
     return Lowered("conv_winograd", (found.inputs[0], weights, *found.inputs[2:]), tuple(attributes))
+
+
+def _depthwise_planar(graph: Graph, node: Node) -> Lowered:
+    """As a convolution, but for the weights: lists of taps, and the kernel's extents as an attribute."""
+    weights = graph.constant(node.inputs[1])
+    assert weights is not None
+    lists = (Operand(data=a, type=TensorType(DType.of(a.dtype), a.shape)) for a in tap_lists(weights))
+    x, _, *others = (_operand(graph, name, Layout.PLANAR) for name in node.inputs)
+    attributes = (*attributes_of(node.op), Attribute("kernel", ints=weights.shape[2:]))
+    return Lowered("conv_depthwise_planar", (x, *lists, *others), tuple(sorted(attributes, key=lambda a: a.name)))
 
 
 def _im2col(graph: Graph, node: Node, form: Form) -> Lowered:

@@ -102,6 +102,10 @@ def _conv(graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part) ->
         return [part.reads[0], (filters, *rest[1:], rest[0]), bias, *residual]
     if form.implementation == "im2col-caffe":
         return list(part.reads)
+    if form.implementation == "depthwise-planar":
+        values, taps = (whole(o.type) for o in lowered.inputs[1:3] if o is not None and o.type)
+        starts = (filters[0] // BLOCK, -(-filters[1] // BLOCK))
+        return [part.reads[0], values, taps, (filters,), (starts,), bias, *residual]
     if form.implementation == "depthwise":
         return [part.reads[0], (filters, *rest[1:]), bias, *residual]
     weights: Box | None = None

@@ -191,8 +191,10 @@ def networks() -> Iterator[tuple[ModelProto, str | None]]:
         found = [weights[n.input[1]] for n in network.graph.node if n.op_type == "Conv" and n.input[1] in weights]
         if found:
             yield from ((network, name) for name in IMPLEMENTATIONS)
-        if any(shape[1] > 1 for shape in found):  # not depthwise
+        if any(shape[1] > 1 for shape in found):
             yield network, "direct"
+        if any(shape[1] == 1 for shape in found):
+            yield network, "depthwise"
 
 
 def node_tests() -> Iterator[ModelProto]:

@@ -22,6 +22,13 @@ ATTRIBUTES: dict[str, dict[str, tuple[int | str, ...]]] = {
     "concat": {"axis": (-1, 3)},
     "conv": {"dilations": (0, HUGE), "group": (0, HUGE), "pads": (-1, HUGE), "strides": (0, HUGE)},
     "conv_depthwise": {"dilations": (0, HUGE), "group": (0, HUGE), "pads": (-1, HUGE), "strides": (0, HUGE)},
+    "conv_depthwise_planar": {
+        "dilations": (0, HUGE),
+        "group": (0, HUGE),
+        "kernel": (0, 256),
+        "pads": (-1, HUGE),
+        "strides": (0, HUGE),
+    },
     "conv_transpose": {
         "dilations": (0, HUGE),
         "group": (0, HUGE),

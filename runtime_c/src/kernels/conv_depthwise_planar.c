@@ -28,7 +28,7 @@ typedef struct planar_state {
 } planar_state;
 
 enum {
-  BAND_FLOATS = 3 * 1024, /* of scratch that a band may fill, so that it stays in the first cache */
+  BAND_FLOATS = 4 * 1024, /* of scratch that a band may fill, so that it stays in the first cache */
   GAP = 16,               /* floats behind a phase */
   SLACK = 64,
 };
@@ -224,6 +224,7 @@ static void run_task(const ert_step *step, const planar_task *t, float *scratch)
       .phases = phases,
       .n_phases = (size_t)(s->phases[0] * s->phases[1] * s->phases[2]),
       .table = s->table,
+      .pairs = g->stride[2] == 2 && s->phases[2] == 2,
       .nine = s->nine,
       .size = (size_t)s->size,
       .scratch = scratch,

@@ -35,6 +35,7 @@ from targets.cpu.cost import fold, matrix, move, pointwise, window
 from targets.cpu.cost.at import At, at
 from targets.cpu.cost.conv import conv_seconds
 from targets.cpu.cost.depthwise import depthwise_seconds
+from targets.cpu.cost.depthwise_planar import depthwise_planar_seconds
 from targets.cpu.cost.direct import direct_seconds
 from targets.cpu.cost.sparse import conv_sparse_seconds, linear_sparse_seconds
 from targets.cpu.cost.winograd import winograd_seconds
@@ -46,6 +47,7 @@ _Model = Callable[[Work, Form, Sequence[float], At], float]
 _CONVOLUTIONS: dict[str, _Model] = {
     "packed": conv_seconds,
     "depthwise": depthwise_seconds,
+    "depthwise-planar": depthwise_planar_seconds,
     "direct": direct_seconds,
     "im2col-caffe": matrix.im2col_seconds,
     "im2col-nhwc": matrix.im2col_seconds,

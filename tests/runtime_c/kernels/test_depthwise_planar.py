@@ -41,7 +41,7 @@ def check(
     while inputs[-1] is None:
         inputs.pop()
         blocked.pop()
-    layouts = [BLOCK16, DEPTH16, BLOCK16, BLOCK16][: len(blocked)] + [BLOCK16]
+    layouts = [*(BLOCK16, DEPTH16, BLOCK16, BLOCK16)[: len(blocked)], BLOCK16]
     check_step(KERNEL, inputs, [want], types, attributes(op, w.shape[2:]), 2e-5, inplace=inplace, constants=LISTS)
     for isa in isas():
         found = run_step(KERNEL, inputs, types, attributes(op, w.shape[2:]), isa=isa, constants=LISTS)
@@ -92,8 +92,12 @@ def test_padding_larger_than_the_input() -> None:
         (Conv((3, 2), (7, 9, 8, 7), (2, 3), 3), (4, 3)),
         (Conv((1, 1), (6, 0, 6, 0), (3, 1), 3), (5, 1)),
         (Conv((2, 5), (0, 12, 0, 12), (1, 4), 3), (1, 7)),
+        (Conv((2, 2), (1, 0, 1, 0), (1, 1), 3), (3, 1)),
     ):
-        check(op, random_array(rng, (1, 3, 2, 3), DType.F32), weights(rng, 3, 1, *kernel))
+        for width in (1, 3):
+            x = random_array(rng, (1, 3, 5, width), DType.F32)
+            if x.shape[3] + op.pads[1] + op.pads[3] > (kernel[1] - 1) * op.dilations[1]:
+                check(op, x, weights(rng, 3, 1, *kernel))
 
 
 def test_nothing() -> None:

@@ -104,6 +104,7 @@ EXAMPLES = [
     (convolution(64, 64, 28, 3), "im2col-caffe"),
     (convolution(64, 64, 28, 3), "im2col-nhwc"),
     (convolution(64, 64, 28, 3, group=64), "depthwise"),
+    (convolution(64, 64, 28, 3, group=64), "depthwise-planar"),
     (work(Unary("relu"), f32(1, 64, 28, 28)), ""),
     (work(Pool("max", (3, 3), (2, 2), (1, 1, 1, 1), (1, 1)), f32(1, 64, 28, 28)), ""),
     (work(Softmax("softmax", (1,)), f32(8, 1000)), ""),
@@ -282,6 +283,27 @@ MEASURED = [
     (work(Pool("max", (3, 3), (2, 2), (0, 0, 0, 0), (1, 1)), f32(1, 128, 55, 55)), "", 44.7, (3.1, 3.1)),
     (work(Pool("max", (3, 3), (2, 2), (0, 0, 0, 0), (1, 1)), f32(1, 256, 27, 27)), "", 22.5, (1.5, 1.5)),
 ]
+
+
+# Depthwise layers of MobileNetV2 over planar rows, over and over: channels, extent, stride, density of weights.
+PLANAR_DEPTHWISE = [
+    (32, 112, 1, 1.0, 112), (96, 112, 2, 1.0, 230), (144, 56, 1, 1.0, 136), (192, 28, 1, 1.0, 46),
+    (384, 14, 1, 1.0, 27),
+    (576, 14, 2, 1.0, 40), (960, 7, 1, 1.0, 37.5),
+    (32, 112, 1, 0.5, 105), (96, 112, 2, 0.5, 163), (192, 28, 1, 0.5, 40), (384, 14, 1, 0.5, 22.5),
+    (960, 7, 1, 0.5, 28.5),
+    (32, 112, 1, 0.1, 62), (96, 112, 2, 0.1, 85), (144, 56, 1, 0.1, 74), (192, 28, 1, 0.1, 23), (384, 14, 1, 0.1, 12.6),
+    (576, 14, 2, 0.1, 17.2), (960, 7, 1, 0.1, 19),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("channels", "extent", "stride", "density", "microseconds"), PLANAR_DEPTHWISE)
+def test_planar_depthwise_layers_are_predicted(
+    channels: int, extent: int, stride: int, density: float, microseconds: float
+) -> None:
+    what = replace(convolution(channels, channels, extent, 3, stride, channels, CLIP), density=density)
+    touched = 4.0 * channels * extent * extent * (1 + 1 / stride**2)
+    assert 0.67 < time(what, form(what, PLANAR, PLANAR, "depthwise-planar"), touched) / (microseconds * 1e-6) < 1.5
 
 
 def ratios() -> list[tuple[float, float, str]]:

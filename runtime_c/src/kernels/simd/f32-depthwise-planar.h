@@ -29,6 +29,23 @@ typedef struct planes_channel {
   const float *residual;
 } planes_channel;
 
+/* a[1], a[3], ..., b[1], b[3], ... */
+ERT_INLINE vf planes_odd(vf a, vf b) {
+#if defined(__clang__)
+#if ERT_VECTOR_BYTES == 64
+  return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+#elif ERT_VECTOR_BYTES == 32
+  return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
+#else
+  return __builtin_shufflevector(a, b, 1, 3, 5, 7);
+#endif
+#else
+  vi odd;
+  for (int j = 0; j < VL; j++) odd[j] = 2 * j + 1;
+  return __builtin_shuffle(a, b, odd);
+#endif
+}
+
 /* The lines of one phase of a channel; nothing past their ends is read. Up to a vector past the end of each becomes zero. */
 ERT_INLINE void planes_copy(const ert_depthwise_planar *d, const ert_phase *phase, const float *x, float *scratch) {
   const size_t n = phase->columns, step = d->x_step, pitch = d->pitch;
@@ -170,6 +187,16 @@ ERT_INLINE void planes_channel_run(const ert_depthwise_planar *d, const planes_c
   }
 }
 
+/* The same vector, in a register: compilers would rather load it again for every use. */
+ERT_INLINE vf planes_keep(vf v) {
+#if defined(__aarch64__)
+  __asm__("" : "+w"(v));
+#else
+  __asm__("" : "+v"(v));
+#endif
+  return v;
+}
+
 /* R rows of the vector at `column` of nine taps, the inputs of which are loaded once for the outputs of three rows. */
 ERT_INLINE void planes_nine(const ert_depthwise_planar *d, const planes_channel *c, size_t row, size_t column, int R) {
   const float *x = c->x + row * d->pitch + column;
@@ -182,7 +209,7 @@ ERT_INLINE void planes_nine(const ert_depthwise_planar *d, const planes_channel 
   for (int i = 0; i < R + 2; i++, x += d->pitch) {
 #pragma GCC unroll 3
     for (int k = 0; k < 3; k++) {
-      const vf input = vload(x + c->at[k]);
+      const vf input = planes_keep(vload(x + c->at[k]));
 #pragma GCC unroll 3
       for (int h = 0; h < 3; h++)
         if (i >= h && i - h < R) acc[i - h] += input * w[3 * h + k];
@@ -212,6 +239,28 @@ ERT_INLINE void planes_nine_run(const ert_depthwise_planar *d, const planes_chan
       planes_nines[d->rows - r < 7 ? d->rows - r : 7](d, c, r, column);
 }
 
+/* Two phases at once, of neighbouring columns of the same rows two columns apart: the even and the odd ones. */
+ERT_INLINE void planes_copy_two(const ert_depthwise_planar *d, const ert_phase *even, const ert_phase *odd,
+                                const float *x, float *scratch) {
+  const size_t n = even->columns + odd->columns, full = n / (2 * VL) * VL, rest = n - 2 * full, pitch = d->pitch;
+  const size_t first = rest < VL ? rest : VL;
+  const ptrdiff_t x_row = d->x_row;
+  const float *from = x + even->from;
+  float *to = scratch + even->to, *other = scratch + odd->to;
+  for (size_t r = even->rows; r > 0; r--, from += x_row, to += pitch, other += pitch) {
+    for (size_t i = 0; i < full; i += VL) {
+      const vf a = vload(from + 2 * i), b = vload(from + 2 * i + VL);
+      vstore(to + i, pool_even(a, b));
+      vstore(other + i, planes_odd(a, b));
+    }
+    if (rest == 0) continue;
+    const vf a = vload_part(from + 2 * full, first);
+    const vf b = rest > VL ? vload_part(from + 2 * full + VL, rest - VL) : vzero();
+    vstore(to + full, pool_even(a, b));
+    vstore(other + full, planes_odd(a, b));
+  }
+}
+
 /* Copies the phases that a channel's taps read. */
 ERT_INLINE void planes_gather(const ert_depthwise_planar *d, const float *x, const uint8_t *taps, size_t count,
                               float *scratch) {
@@ -219,22 +268,40 @@ ERT_INLINE void planes_gather(const ert_depthwise_planar *d, const float *x, con
     if (count > 0) planes_copy(d, d->phases, x, scratch);
     return;
   }
-  uint8_t copied[ERT_MOST_TAPS + 1] = {0};
-  for (size_t t = 0; t < count; t++) {
-    const uint8_t phase = d->table[taps[t]].phase;
-    if (!copied[phase]) planes_copy(d, d->phases + phase, x, scratch);
-    copied[phase] = 1;
+  uint8_t used[ERT_MOST_TAPS + 1] = {0};
+  for (size_t t = 0; t < count; t++) used[d->table[taps[t]].phase] = 1;
+  for (size_t p = 0; p < d->n_phases; p++) {
+    const ert_phase *phase = d->phases + p;
+    if (!used[p] || phase->rows == 0) continue;
+    const bool two = d->pairs && p % 2 == 0 && used[p + 1] && phase[1].rows > 0;
+    if (two && phase[1].from == phase->from + 1)
+      planes_copy_two(d, phase, phase + 1, x, scratch), p++;
+    else if (two && phase[1].from == phase->from - 1)
+      planes_copy_two(d, phase + 1, phase, x, scratch), p++;
+    else
+      planes_copy(d, phase, x, scratch);
   }
+}
+
+/* Most of nine taps: all of them, those that are not in the list being zero, are faster than the list. */
+ERT_INLINE void planes_complete(const ert_depthwise_planar *d, const uint8_t *taps, planes_channel *c, ptrdiff_t at[9],
+                                float values[9]) {
+  for (size_t t = 0; t < 9; t++) values[t] = 0;
+  for (size_t t = 0; t < c->taps; t++)
+    if (taps[t] < 9) values[taps[t]] = c->w[t];
+  for (size_t t = 0; t < 9; t++) at[t] = d->table[t].at;
+  c->w = values;
 }
 
 /* A channel is copied before the one ahead of it is computed: by the time it is read its stores have reached the cache. */
 static void depthwise_planar_run(const ert_depthwise_planar *d) {
   ptrdiff_t at[ERT_MOST_TAPS];
+  float nine_values[9];
   const float *values = d->values;
   const uint8_t *taps = d->taps;
   planes_gather(d, d->x, taps, d->counts[0], d->scratch);
   for (size_t i = 0; i < d->channels; i++) {
-    const planes_channel c = {
+    planes_channel c = {
         .x = d->scratch + i % 2 * d->size,
         .at = at,
         .w = values,
@@ -244,11 +311,13 @@ static void depthwise_planar_run(const ert_depthwise_planar *d) {
         .residual = d->residual ? d->residual + (ptrdiff_t)i * d->residual_channel : NULL,
     };
     for (size_t t = 0; t < c.taps; t++) at[t] = d->table[taps[t]].at;
+    const bool nine = d->nine && c.taps >= 5;
+    if (nine) planes_complete(d, taps, &c, at, nine_values);
     values += c.taps, taps += c.taps;
     if (i + 1 < d->channels)
       planes_gather(d, d->x + (ptrdiff_t)(i + 1) * d->x_channel, taps, d->counts[i + 1],
                     d->scratch + (i + 1) % 2 * d->size);
-    if (d->nine && c.taps == 9)
+    if (nine)
       planes_nine_run(d, &c);
     else
       planes_channel_run(d, &c);

@@ -70,6 +70,7 @@ typedef struct ert_depthwise_planar {
   size_t x_step;
   const ert_phase *phases;
   size_t n_phases;
+  bool pairs; /* phases 2 i and 2 i + 1 are every other column of the same rows */
   const ert_tap *table; /* by a tap's number */
   bool nine;            /* 3 by 3 taps, whose rows read neighbouring lines, a multiple of 16 floats apart */
   float *scratch;       /* zeros where no phase lies, so that phases may end with a vector of them */
