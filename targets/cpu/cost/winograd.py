@@ -18,8 +18,10 @@ _LEAST = 56  # tiles of a band
 _SHAPES = {16: (14, 2), 8: (6, 1), 4: (6, 1)}  # (tiles, blocks) of most products, by the floats of a vector
 _CHAIN = 64.0  # channels whose products are added up at a time
 _SHAPE = 12.0  # cycles to start and end a product of some tiles
-_FORWARD = {2: 60.0, 4: 200.0, 6: 480.0}  # cycles to transform the inputs of a tile: a vector of each of its places
-_BACK = {2: 60.0, 4: 200.0, 6: 480.0}  # and outputs
+_FORWARD = {2: 70.0, 4: 300.0, 6: 520.0}  # cycles to transform the inputs of a tile: a vector of each of its places
+_BACK = {2: 50.0, 4: 200.0, 6: 430.0}  # and outputs
+_PACE = 1.03  # of the products, which begin in another place for each point of a tile
+_EXPOSED = 0.5  # part of the shorter of multiplying and fetching weights that does not hide behind the longer
 _READ, _WRITTEN = 0.3, 0.4  # what part of moving inputs and outputs does not hide behind computing
 
 
@@ -40,12 +42,12 @@ def winograd_seconds(work: Work, form: Form, distances: Sequence[float], at: At)
     products = g.channels * max(count / at.fma, wide * vectors / at.load + band / shapes * 0.5, at.latency)
     products += _SHAPE + (1 + g.channels / _CHAIN) * count / at.store
     cycles = bands * taps * shapes * blocks / wide * products
-    busy = cycles * at.cycle / at.efficiency.dense
+    busy = _PACE * cycles * at.cycle / at.efficiency.dense
     weights = taps * blocks * g.channels * 64.0
     fetch = at.moved(weights, distances[1]) + (bands - 1) * at.moved(weights, weights + band * one)
 
-    kept = at.reach(band * one)[0]  # transformed inputs and products are written once and read once
-    turn, keep = at.cycle / at.efficiency.dense, taps * 64.0 * kept
+    kept = at.reach(band * one)[0]  # a byte of transformed inputs and products, written and read
+    turn, keep = at.cycle / at.efficiency.dense, taps * 64.0 * 2 * kept
     forward = tiles * inside * (vectors * _FORWARD[tile] * turn + keep)
     back = tiles * blocks * (vectors * _BACK[tile] * turn + keep)
     x, y = stored(work.inputs[0], form.inputs[0]), stored(work.outputs[0], form.outputs[0])
@@ -53,4 +55,5 @@ def winograd_seconds(work: Work, form: Form, distances: Sequence[float], at: At)
     if len(work.inputs) > 3 and work.inputs[3] is not None:
         moved += _WRITTEN * at.moved(y, distances[3])
     late = activation_cycles(op.activation, y / 4 / at.lanes, at) * at.cycle / at.efficiency.elementwise
-    return g.groups * (max(busy, fetch) + forward + back) + moved + late
+    multiply = max(busy, fetch) + _EXPOSED * min(busy, fetch)
+    return g.groups * (multiply + forward + back) + moved + late
