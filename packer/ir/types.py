@@ -92,4 +92,4 @@ def whole(type: TensorType) -> Box:
 
 def extents_of(box: Box) -> tuple[int, ...]:
     """The shape of what lies in a box."""
-    return tuple(end - begin for begin, end in box)
+    return tuple([end - begin for begin, end in box])

@@ -116,10 +116,11 @@ def _grids(axes: Sequence[int], units: Sequence[int], cores: int) -> Iterator[tu
 
 
 def _counts(units: int, most: int) -> list[int]:
-    """The least number of pieces, at most `most`, that makes the largest piece as small as can be; its divisors, and
-    powers of two."""
+    """The least number of pieces, at most `most`, that makes the largest piece as small as can be; its divisors and
+    powers of two, where they make it smaller than one piece less does."""
     best = min(range(1, min(units, most) + 1), key=lambda count: (math.ceil(units / count), count))
-    return [count for count in range(2, best + 1) if best % count == 0 or count & (count - 1) == 0]
+    sensible = (count for count in range(2, best + 1) if best % count == 0 or count & (count - 1) == 0)
+    return [count for count in sensible if math.ceil(units / count) < math.ceil(units / (count - 1))]
 
 
 def _cut(box: Box, counts: Sequence[tuple[int, int]], grain: Sequence[int], speeds: list[float]) -> list[Box | None]:
