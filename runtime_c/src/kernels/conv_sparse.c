@@ -49,7 +49,7 @@ static edgert_status expect_stream(const ert_prepare *p, const ert_sparse_geomet
   const ert_step *step = p->step;
   const int64_t filters = step->out[0]->shape[1];
   ERT_TRY(ert_expect_dtype(p, step->in[VALUES], EDGERT_F32));
-  ERT_TRY(ert_expect_dtype(p, step->in[INDICES], EDGERT_U8));
+  if (step->in[INDICES]->dtype != EDGERT_U16) ERT_TRY(ert_expect_dtype(p, step->in[INDICES], EDGERT_U8));
   ERT_TRY(ert_expect_dtype(p, step->in[COUNTS], EDGERT_U8));
   ERT_TRY(ert_expect_dtype(p, step->in[STARTS], EDGERT_I32));
   ERT_TRY(ert_expect_shape(p, step->in[VALUES], 1, step->in[VALUES]->shape));
@@ -70,9 +70,9 @@ static bool lay_out(sparse_state *s, size_t *inputs, size_t *floats) {
   const ert_sparse_geometry *g = &s->s;
   const size_t line = (size_t)g->line, most = (size_t)s->simd->sparse_limits.most;
   const int64_t chunks = ert_ceil_divide(g->rows, g->chunk);
-  size_t behind, size = (size_t)g->tiles * (size_t)g->tile; /* at most the channels and 255 more */
+  size_t behind, size = (size_t)g->tiles * (size_t)g->tile; /* at most the channels and a tile more */
   if (!ert_multiply(size, (size_t)g->lines, &size) || !ert_multiply(size, line, inputs) ||
-      !ert_multiply(line, 2 * ERT_SPARSE_LINES, &behind) || !ert_add(*inputs, behind, &size) ||
+      !ert_multiply(line, (size_t)g->most_lines + ERT_SPARSE_LINES, &behind) || !ert_add(*inputs, behind, &size) ||
       !ert_add(size, (size_t)g->reach + most + ERT_SPARSE_SLACK, &size) || !ert_align_up(size, 16, &s->sums_at))
     return false;
   s->sums_filter = (most + 15) / 16 * 16;
@@ -174,13 +174,31 @@ static void activate(const sparse_state *s, const ert_sparse *d) {
     }
 }
 
+/* The inputs of the next strip. */
+typedef struct sparse_ahead {
+  const float *x; /* of the first channel; NULL if there is no next strip */
+  size_t floats;  /* of each channel */
+} sparse_ahead;
+
+/* What to prefetch beside the sums of one tile: as many channels as that has. */
+static void look_ahead(const sparse_state *s, const sparse_ahead *ahead, int64_t tile, ert_sparse *d) {
+  if (!ahead->x) return;
+  const int64_t first = tile * s->s.tile, channels = ert_min64(s->s.tile, s->s.g.channels - first);
+  d->ahead_lines = ahead->floats / 16 + 1;
+  d->ahead_channel = (s->x.channel - (ptrdiff_t)d->ahead_lines * 16) * (ptrdiff_t)sizeof(float);
+  d->ahead = (const char *)(ahead->x + first * s->x.channel);
+  d->ahead_each = ((size_t)channels * d->ahead_lines + d->filters - 1) / d->filters;
+}
+
 /* Outputs of filters [filter, filter + count) of a strip of an image; `filter` counts those of all groups. */
 static void run_block(const sparse_state *s, const ert_step *step, const ert_sparse_strip *strip, int64_t image,
-                      int64_t filter, int64_t count, float *scratch) {
+                      int64_t filter, int64_t count, const sparse_ahead *ahead, float *scratch) {
   const ert_tensor *bias = operand(step, BIAS), *residual = operand(step, RESIDUAL);
   const ert_sparse_geometry *g = &s->s;
+  const bool wide = step->in[INDICES]->dtype == EDGERT_U16;
   ert_sparse d = {
       .line = (size_t)g->line,
+      .wide = wide,
       .counts_filter = s->counts_filter,
       .columns = s->columns,
       .groups = (size_t)g->groups,
@@ -199,10 +217,11 @@ static void run_block(const sparse_state *s, const ert_step *step, const ert_spa
   for (int64_t tile = 0; tile < g->tiles; tile++) {
     const int64_t at = position_of(s, step, tile, filter);
     d.values = (const float *)step->in[VALUES]->data + at;
-    d.indices = (const uint8_t *)step->in[INDICES]->data + at;
+    d.indices = (const uint8_t *)step->in[INDICES]->data + at * (wide ? 2 : 1);
     d.counts = (const uint8_t *)step->in[COUNTS]->data + tile * s->counts_tile + filter * s->counts_filter;
     d.first = tile == 0;
     d.last = tile == g->tiles - 1;
+    look_ahead(s, ahead, tile, &d);
     for (int64_t row = 0; row < strip->rows; row += g->chunk) {
       const int64_t y_row = strip->row + row;
       d.rows = (size_t)ert_min64(g->chunk, strip->rows - row);
@@ -236,9 +255,22 @@ static void sparse_run(const ert_step *step, int64_t begin, int64_t end, void *s
     const ert_sparse_strip strip = ert_sparse_strip_at(&s->s, depth, all % strips);
     if (copied != all) copy_inputs(s, step, &strip, image, group, scratch);
     copied = all;
+    sparse_ahead ahead = {0};
+    if (all + 1 < s->s.strips * s->s.segments) {
+      const ert_sparse_strip next = ert_sparse_strip_at(&s->s, depth, (all + 1) % strips);
+      const ert_conv_geometry *u = &s->s.unflattened;
+      ahead.x = (const float *)step->in[X]->data + image * s->x.image + group * g->channels * s->x.channel;
+      if (s->s.flat) {
+        ahead.x += next.column / u->out[2] * u->stride[1] * s->x.row + next.column % u->out[2] * u->stride[2];
+        ahead.floats = (size_t)(next.columns * u->stride[1] * u->stride[2]);
+      } else {
+        ahead.x += (next.row * u->stride[1] + g->kernel[1] - g->pad[1] - 1) * s->x.row + next.column * g->stride[2];
+        ahead.floats = (size_t)(next.rows * g->stride[1] * s->x.row);
+      }
+    }
     const int64_t last = ert_min64(ert_cut_at(units, s->runs, run + 1) * 16, g->filters);
     for (int64_t k = ert_cut_at(units, s->runs, run) * 16; k < last; k += s->block)
-      run_block(s, step, &strip, image, group * g->filters + k, ert_min64(s->block, last - k), scratch);
+      run_block(s, step, &strip, image, group * g->filters + k, ert_min64(s->block, last - k), &ahead, scratch);
   }
 }
 

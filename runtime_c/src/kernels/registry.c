@@ -17,6 +17,7 @@
   X(conv_direct)         \
   X(conv_im2col_caffe)   \
   X(conv_im2col_nhwc)    \
+  X(conv_sparse)         \
   X(conv_transpose)      \
   X(conv_winograd)       \
   X(copy)                \

@@ -122,14 +122,15 @@ edgert_status ert_sparse_geometry_read(const ert_prepare *p, bool joined, ert_sp
   ERT_TRY(ert_ints(p, "kernel", x->rank - 2u, 1, ERT_SPARSE_KERNEL, &kernel));
   ert_conv_geometry *g = &out->g;
   ERT_TRY(ert_conv_geometry_read(p, x, y, kernel, false, g));
-  ERT_TRY(ert_int(p, "channels", 1, ERT_SPARSE_LINES, &out->tile));
+  ERT_TRY(ert_int(p, "channels", 1, ERT_SPARSE_WIDE_LINES, &out->tile));
   ERT_TRY(ert_int(p, "rows", 1, ERT_SPARSE_LINES, &out->rows));
   out->unflattened = *g;
   const bool pointwise = ert_volume(g->kernel) == 1;
   if (pointwise && out->rows != 1)
     return ert_reject(p, "attribute 'rows'", "1 for a kernel of one tap", "%" PRId64, out->rows);
-  if (!list_lines(out) || out->tile * out->lines > ERT_SPARSE_LINES)
-    return ert_reject(p, "lines of a tile", "at most 256", "more");
+  out->most_lines = p->step->in[2]->dtype == EDGERT_U16 ? ERT_SPARSE_WIDE_LINES : ERT_SPARSE_LINES;
+  if (!list_lines(out) || out->tile * out->lines > out->most_lines)
+    return ert_reject(p, "lines of a tile", "as many as indices can tell apart", "more than %" PRId64, out->most_lines);
   out->tiles = ert_max64(ert_ceil_divide(g->channels, out->tile), 1);
   out->flat = pointwise && joined;
   if (out->flat) {
@@ -168,7 +169,11 @@ static ert_sparse_run run_of(const ert_conv_geometry *g, const ert_strides *x, i
   };
 }
 
-/* The outputs of a flat strip, row by row. */
+static bool follows(const ert_sparse_run *a, const ert_sparse_run *b, int64_t step) {
+  return a->after == 0 && b->before == 0 && b->from == a->from + (ptrdiff_t)a->count * step;
+}
+
+/* The outputs of a flat strip, row by row; rows that follow one another are one run. */
 static size_t flat_runs(const ert_sparse_geometry *s, const ert_strides *x, const ert_sparse_strip *strip,
                         ert_sparse_run *runs) {
   const ert_conv_geometry *g = &s->unflattened;
@@ -177,8 +182,12 @@ static size_t flat_runs(const ert_sparse_geometry *s, const ert_strides *x, cons
     const int64_t at = strip->column + i, column = at % g->out[2], row = at / g->out[2] % g->out[1];
     const int64_t depth = at / g->out[2] / g->out[1];
     count = ert_min64(g->out[2] - column, strip->columns - i);
-    runs[n++] = run_of(g, x, depth * g->stride[0] - g->pad[0], row * g->stride[1] - g->pad[1],
-                       column * g->stride[2] - g->pad[2], count, 0);
+    const ert_sparse_run run = run_of(g, x, depth * g->stride[0] - g->pad[0], row * g->stride[1] - g->pad[1],
+                                      column * g->stride[2] - g->pad[2], count, 0);
+    if (n > 0 && follows(&runs[n - 1], &run, g->stride[2]))
+      runs[n - 1].count += run.count, runs[n - 1].after = run.after;
+    else
+      runs[n++] = run;
   }
   runs[n - 1].after += (size_t)(s->line - strip->columns);
   return n;

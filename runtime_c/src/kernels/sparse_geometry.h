@@ -7,7 +7,7 @@
 #include "kernels/simd/simd.h"
 
 enum {
-  ERT_SPARSE_LINES = 256,   /* of a tile: as many as a byte can tell apart */
+  ERT_SPARSE_LINES = 256,   /* of a channel, and of a tile if indices are bytes */
   ERT_SPARSE_KERNEL = 4096, /* taps along a dimension */
 };
 
@@ -18,7 +18,7 @@ typedef struct ert_sparse_line {
 
 /* A strip is `rows` neighbouring output rows of a segment of columns. What its outputs read is copied to scratch as
  * [channels][lines][line], of which neighbouring outputs read neighbouring floats; a row of outputs reads lines one further
- * on than the row above. Tiles of channels have at most ERT_SPARSE_LINES lines. */
+ * on than the row above. */
 typedef struct ert_sparse_geometry {
   ert_conv_geometry g; /* of the outputs, pointwise kernels see one row if they are joined */
   bool flat;           /* that is the case: x is gathered by `unflattened` */
@@ -28,6 +28,7 @@ typedef struct ert_sparse_geometry {
   int64_t unit;
   int64_t tile, tiles;   /* channels of a tile, and how many there are */
   int64_t lines, line;   /* of a channel; floats of one */
+  int64_t most_lines;    /* of a tile: what indices can tell apart */
   int64_t groups, reach; /* different columns at which taps begin; the last one */
   bool shift;            /* the columns are all from `reach` to 0: accumulators may be shifted instead */
   int64_t chunk;         /* rows that are summed up at once */

@@ -22,8 +22,8 @@ from tests.runtime_c.native import BUILD, build
 
 # The kernels with vector loops. The others get none: one that uses some must be named here.
 VECTORIZED = frozenset((
-    "binary", "conv", "conv_depthwise", "conv_depthwise_planar", "conv_direct", "conv_im2col_caffe", "conv_im2col_nhwc", "conv_transpose",
-    "conv_winograd", "linear", "lrn", "matmul", "normalize", "pool", "recurrent", "reduce", "scale_shift", "softmax", "sum", "unary",
+    "binary", "conv", "conv_depthwise", "conv_depthwise_planar", "conv_direct", "conv_im2col_caffe", "conv_im2col_nhwc", "conv_sparse", "conv_transpose",
+    "conv_winograd", "linear", "linear_sparse", "lrn", "matmul", "normalize", "pool", "recurrent", "reduce", "scale_shift", "softmax", "sum", "unary",
 ))  # fmt: skip
 BAD_STEP = 11
 

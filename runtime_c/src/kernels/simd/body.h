@@ -10,6 +10,7 @@
 #include "kernels/simd/f32-depthwise.h"
 #include "kernels/simd/f32-direct.h"
 #include "kernels/simd/f32-reduce.h"
+#include "kernels/simd/f32-sparse.h"
 #include "kernels/simd/f32-unary.h"
 #include "kernels/simd/f32-winograd.h"
 
@@ -29,6 +30,9 @@ const ert_simd ERT_SIMD_TABLE(ERT_ISA) = {
     .depthwise = depthwise_run,
     .depthwise_planar = depthwise_planar_run,
     .direct = direct_run,
+    .sparse_limits = {VL, SPARSE_MOST, SPARSE_UNIT, SPARSE_UNIT_MOST},
+    .sparse = sparse_run,
+    .sparse_copy = sparse_copy,
     .winograd_input = winograd_input,
     .winograd_multiply = winograd_multiply,
     .winograd_output = winograd_output,

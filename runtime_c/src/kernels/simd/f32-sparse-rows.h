@@ -3,114 +3,155 @@
 
 /* acc += value * line, for n non-zeros. */
 ERT_INLINE void OP(add)(SPARSE_VECTOR *acc, const float *x, size_t line, const float *values, const uint8_t *indices,
-                        size_t n, int V) {
+                        size_t n, int V, bool wide) {
 #define SPARSE_STEP(weight, index)                                                                     \
   do {                                                                                                 \
     const SPARSE_VECTOR w = (weight);                                                                  \
     const float *from = (const float *)(const void *)((const char *)x + (size_t)(index) * line);       \
     _Pragma("GCC unroll 24") for (int v = 0; v < V; v++) acc[v] += OP(load)(from + v * SPARSE_VL) * w; \
   } while (0)
-  for (; n >= 4; n -= 4, values += 4, indices += 4) {
-    uint32_t four;
-    memcpy(&four, indices, sizeof four);
+  for (; n >= 4; n -= 4, values += 4, indices += wide ? 8 : 4) {
     const SPARSE_VECTOR weights = OP(four)(values);
-    SPARSE_STEP(OP(lane)(weights, 0), four & 255);
-    SPARSE_STEP(OP(lane)(weights, 1), four >> 8 & 255);
-    SPARSE_STEP(OP(lane)(weights, 2), four >> 16 & 255);
-    SPARSE_STEP(OP(lane)(weights, 3), four >> 24);
+    const uint64_t four = sparse_four_indices(indices, wide);
+    SPARSE_STEP(OP(lane)(weights, 0), sparse_index(four, 0, wide));
+    SPARSE_STEP(OP(lane)(weights, 1), sparse_index(four, 1, wide));
+    SPARSE_STEP(OP(lane)(weights, 2), sparse_index(four, 2, wide));
+    SPARSE_STEP(OP(lane)(weights, 3), sparse_index(four, 3, wide));
   }
-  for (; n > 0; n--, values++, indices++) SPARSE_STEP(*values - (SPARSE_VECTOR){0}, *indices);
+  for (; n > 0; n--, values++, indices += wide ? 2 : 1)
+    SPARSE_STEP(*values - (SPARSE_VECTOR){0}, sparse_one_index(indices, wide));
 #undef SPARSE_STEP
 }
 
-/* Where the vectors of a filter lie in y and in the residual, and how many of their floats are pixels. */
-typedef struct OP(places) {
-  ptrdiff_t y[SPARSE_MOST / SPARSE_VL], residual[SPARSE_MOST / SPARSE_VL];
-  size_t pixels[SPARSE_MOST / SPARSE_VL];
-} OP(places);
-
-ERT_INLINE void OP(find)(const ert_sparse *s, OP(places) * at, int V) {
-  size_t row = 0, pixel = 0;
-  for (int v = 0; v < V; v++) {
-    at->y[v] = (ptrdiff_t)row * s->y_row + (ptrdiff_t)pixel;
-    at->residual[v] = (ptrdiff_t)row * s->residual_row + (ptrdiff_t)pixel;
-    const size_t left = pixel < s->pixels ? s->pixels - pixel : 0;
-    at->pixels[v] = left < SPARSE_VL ? left : SPARSE_VL;
-    pixel += SPARSE_VL;
-    if (pixel == s->line && row + 1 < s->rows) row++, pixel = 0;
-  }
-}
-
-/* acc += what the sums of a filter start from: bias and residual, or the sums of the tiles before. */
-ERT_INLINE void OP(start)(const ert_sparse *s, const OP(places) * at, size_t filter, SPARSE_VECTOR *acc, int V) {
-  if (!s->first) {
-    const float *sums = s->sums + filter * s->sums_filter;
-#pragma GCC unroll 24
-    for (int v = 0; v < V; v++) acc[v] += OP(load)(sums + v * SPARSE_VL);
-    return;
-  }
-  const SPARSE_VECTOR bias = (s->bias ? s->bias[filter] : 0.0f) - (SPARSE_VECTOR){0};
-  if (!s->residual) {
+/* acc += what there was before this tile: the bias, or the sums of the tiles before. */
+ERT_INLINE void OP(start)(const ert_sparse *s, size_t filter, const float *sums, SPARSE_VECTOR *acc, int V) {
+  if (s->first) {
+    const SPARSE_VECTOR bias = (s->bias ? s->bias[filter] : 0.0f) - (SPARSE_VECTOR){0};
 #pragma GCC unroll 24
     for (int v = 0; v < V; v++) acc[v] += bias;
-    return;
-  }
-  const float *residual = s->residual + (ptrdiff_t)filter * s->residual_filter;
+  } else {
 #pragma GCC unroll 24
-  for (int v = 0; v < V; v++) {
-    const float *from = residual + at->residual[v];
-    acc[v] += bias + (at->pixels[v] == SPARSE_VL ? OP(load)(from) : OP(load_part)(from, at->pixels[v]));
+    for (int v = 0; v < V; v++) acc[v] += OP(load)(sums + v * SPARSE_VL);
   }
 }
 
-ERT_INLINE void OP(finish)(const ert_sparse *s, const OP(places) * at, size_t filter, const SPARSE_VECTOR *acc, int V) {
-  if (!s->last) {
-    float *sums = s->sums + filter * s->sums_filter;
+/* y = sum + residual, clipped, for n pixels. */
+ERT_INLINE void OP(put)(float *y, const float *residual, SPARSE_VECTOR sum, size_t n, SPARSE_VECTOR lo,
+                        SPARSE_VECTOR hi) {
+  if (residual) sum += n == SPARSE_VL ? OP(load)(residual) : OP(load_part)(residual, n);
+  sum = OP(min)(hi, OP(max)(lo, sum));
+  if (n == SPARSE_VL)
+    OP(store)(y, sum);
+  else
+    OP(store_part)(y, sum, n);
+}
+
+/* The outputs of one filter in several rows, from sums `line` apart. */
+static __attribute__((noinline)) void OP(put_rows)(const ert_sparse *s, size_t filter, const float *sums) {
+  const SPARSE_VECTOR lo = s->lo - (SPARSE_VECTOR){0}, hi = s->hi - (SPARSE_VECTOR){0};
+  float *y = s->y + (ptrdiff_t)filter * s->y_filter;
+  const float *residual = s->residual ? s->residual + (ptrdiff_t)filter * s->residual_filter : NULL;
+  for (size_t row = 0; row < s->rows; row++, sums += s->line, y += s->y_row) {
+    for (size_t i = 0; i < s->pixels; i += SPARSE_VL) {
+      const size_t left = s->pixels - i;
+      OP(put)(y + i, residual ? residual + i : NULL, OP(load)(sums + i), left < SPARSE_VL ? left : SPARSE_VL, lo, hi);
+    }
+    if (residual) residual += s->residual_row;
+  }
+}
+
+/* The outputs of one filter. */
+ERT_INLINE void OP(finish)(const ert_sparse *s, size_t filter, const SPARSE_VECTOR *acc, int V) {
+  if (s->rows > 1 || s->pixels <= (size_t)(V - 1) * SPARSE_VL) {
+    float sums[SPARSE_MOST];
 #pragma GCC unroll 24
     for (int v = 0; v < V; v++) OP(store)(sums + v * SPARSE_VL, acc[v]);
+    OP(put_rows)(s, filter, sums);
     return;
   }
   const SPARSE_VECTOR lo = s->lo - (SPARSE_VECTOR){0}, hi = s->hi - (SPARSE_VECTOR){0};
   float *y = s->y + (ptrdiff_t)filter * s->y_filter;
+  const size_t rest = s->pixels - (size_t)(V - 1) * SPARSE_VL;
+  if (s->residual) {
+    const float *residual = s->residual + (ptrdiff_t)filter * s->residual_filter;
 #pragma GCC unroll 24
-  for (int v = 0; v < V; v++) {
-    const SPARSE_VECTOR sum = OP(min)(hi, OP(max)(lo, acc[v]));
-    if (at->pixels[v] == SPARSE_VL)
-      OP(store)(y + at->y[v], sum);
-    else
-      OP(store_part)(y + at->y[v], sum, at->pixels[v]);
+    for (int v = 0; v < V; v++) {
+      __builtin_prefetch(residual + SPARSE_SOON * s->residual_filter + v * SPARSE_VL, 0, 3);
+      OP(put)(y + v * SPARSE_VL, residual + v * SPARSE_VL, acc[v], v + 1 < V ? SPARSE_VL : rest, lo, hi);
+    }
+    return;
   }
+#pragma GCC unroll 24
+  for (int v = 0; v < V; v++) OP(put)(y + v * SPARSE_VL, NULL, acc[v], v + 1 < V ? SPARSE_VL : rest, lo, hi);
 }
 
-ERT_INLINE void OP(rows)(const ert_sparse *s, int V) {
-  OP(places) at;
-  OP(find)(s, &at, V);
+/* A filter has one group of non-zeros, or several with shifts between them, or several that begin at columns of their own.
+ * All tiles but the last leave their sums in s->sums. */
+ERT_INLINE void OP(rows)(const ert_sparse *s, int V, bool single, bool shift, bool wide, bool ends) {
+  const float *const x = s->x;
   const float *values = s->values;
   const uint8_t *indices = s->indices, *counts = s->counts;
   const size_t line = s->line * sizeof(float), last = s->groups - 1;
-  for (size_t filter = 0; filter < s->filters; filter++, counts += s->counts_filter) {
+  float *sums = s->sums;
+  const char *ahead = s->ahead;
+  size_t left = s->ahead_lines;
+  for (size_t filter = 0; filter < s->filters; filter++, counts += s->counts_filter, sums += s->sums_filter) {
+    for (size_t i = s->ahead_each; i > 0; i--) {
+      __builtin_prefetch(ahead, 0, 3);
+      ahead += 64;
+      if (--left == 0) ahead += s->ahead_channel, left = s->ahead_lines;
+    }
     SPARSE_VECTOR acc[SPARSE_MOST / SPARSE_VL];
 #pragma GCC unroll 24
     for (int v = 0; v < V; v++) acc[v] = (SPARSE_VECTOR){0};
-    for (size_t g = 0;; g++) {
-      const size_t n = counts[g];
-      OP(add)(acc, s->shift ? s->x : s->x + s->columns[g], line, values, indices, n, V);
-      values += n, indices += n;
-      if (g == last) break;
-      if (!s->shift) continue;
+    if (single) {
+      const size_t n = counts[0];
+      OP(add)(acc, x, line, values, indices, n, V, wide);
+      values += n, indices += wide ? 2 * n : n;
+    } else {
+      for (size_t g = 0;; g++) {
+        const size_t n = counts[g];
+        OP(add)(acc, shift ? x : x + s->columns[g], line, values, indices, n, V, wide);
+        values += n, indices += wide ? 2 * n : n;
+        if (g == last) break;
+        if (!shift) continue;
 #pragma GCC unroll 24
-      for (int v = 0; v < V; v++) acc[v] = OP(move)(acc[v], v + 1 < V ? acc[v + 1] : (SPARSE_VECTOR){0});
+        for (int v = 0; v < V; v++) acc[v] = OP(move)(acc[v], v + 1 < V ? acc[v + 1] : (SPARSE_VECTOR){0});
+      }
     }
-    OP(start)(s, &at, filter, acc, V);
-    OP(finish)(s, &at, filter, acc, V);
+    OP(start)(s, filter, sums, acc, V);
+    if (ends) {
+      OP(finish)(s, filter, acc, V);
+    } else {
+#pragma GCC unroll 24
+      for (int v = 0; v < V; v++) OP(store)(sums + v * SPARSE_VL, acc[v]);
+    }
   }
 }
 
-#define SPARSE_DEFINE(V) \
-  static void OP(rows_##V)(const ert_sparse *s) { OP(rows)(s, V); }
+/* KIND(V, name, single, shift, wide): all kinds of filters. */
+#define SPARSE_KINDS(V, KIND)         \
+  KIND(V, single, true, false, false) \
+  KIND(V, shift, false, true, false)  \
+  KIND(V, apart, false, false, false) KIND(V, wide_shift, false, true, true) KIND(V, wide_apart, false, false, true)
+#define SPARSE_KIND(V, name, single, shift, wide)                                                 \
+  static void OP(name##_##V)(const ert_sparse *s) { OP(rows)(s, V, single, shift, wide, false); } \
+  static void OP(name##_last_##V)(const ert_sparse *s) { OP(rows)(s, V, single, shift, wide, true); }
+#define SPARSE_DEFINE(V) SPARSE_KINDS(V, SPARSE_KIND)
 SPARSE_COUNTS(SPARSE_DEFINE)
 #undef SPARSE_DEFINE
+#undef SPARSE_KIND
 
-#define SPARSE_ENTRY(V) [V] = OP(rows_##V),
-static void (*const OP(all)[])(const ert_sparse *s) = {SPARSE_COUNTS(SPARSE_ENTRY)};
+/* By number of accumulators, kind and whether the tile is the last one. */
+#define SPARSE_KIND(V, name, single, shift, wide) {OP(name##_##V), OP(name##_last_##V)},
+#define SPARSE_ENTRY(V)                           [V] = {SPARSE_KINDS(V, SPARSE_KIND)},
+static void (*const OP(functions)[][5][2])(const ert_sparse *s) = {SPARSE_COUNTS(SPARSE_ENTRY)};
 #undef SPARSE_ENTRY
+#undef SPARSE_KIND
+#undef SPARSE_KINDS
+
+static void OP(choose)(const ert_sparse *s) {
+  const bool single = s->groups == 1 && s->columns[0] == 0 && !s->wide;
+  const int kind = single ? 0 : (s->shift ? 1 : 2) + (s->wide ? 2 : 0);
+  OP(functions)[(s->floats + SPARSE_VL - 1) / SPARSE_VL][kind][s->last](s);
+}

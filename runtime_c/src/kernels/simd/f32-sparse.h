@@ -15,6 +15,9 @@
 #define SPARSE_TO_16(X) SPARSE_TO_14(X) X(15) X(16)
 #define SPARSE_TO_24(X) SPARSE_TO_16(X) X(17) X(18) X(19) X(20) X(21) X(22) X(23) X(24)
 
+/* Outputs and residuals of a filter, which hardware does not foresee, are prefetched that many filters before. */
+enum { SPARSE_SOON = 3 };
+
 /* Four weights, repeated in every 16 bytes of a vector; one of them in all lanes; a vector moved by one lane, the first
  * one of `next` filling the last; every second lane of two vectors. */
 #if defined(__x86_64__) && ERT_VECTOR_BYTES == 64
@@ -57,6 +60,22 @@ ERT_INLINE vf sparse_four(const float *w) { return vload(w); }
 ERT_INLINE vf sparse_move(vf v, vf next) { return (vf)vextq_f32((float32x4_t)v, (float32x4_t)next, 1); }
 ERT_INLINE vf sparse_even(vf a, vf b) { return (vf)vuzp1q_f32((float32x4_t)a, (float32x4_t)b); }
 #endif
+
+/* Four indices, one of them, and one alone. */
+ERT_INLINE uint64_t sparse_four_indices(const uint8_t *indices, bool wide) {
+  uint64_t eight;
+  uint32_t four;
+  if (wide) return memcpy(&eight, indices, sizeof eight), eight;
+  return memcpy(&four, indices, sizeof four), four;
+}
+ERT_INLINE size_t sparse_index(uint64_t four, int i, bool wide) {
+  return wide ? four >> 16 * i & (ERT_SPARSE_WIDE_LINES - 1) : four >> 8 * i & 255;
+}
+ERT_INLINE size_t sparse_one_index(const uint8_t *indices, bool wide) {
+  uint16_t index;
+  if (!wide) return *indices;
+  return memcpy(&index, indices, sizeof index), index & (ERT_SPARSE_WIDE_LINES - 1);
+}
 
 #define sparse_load       vload
 #define sparse_load_part  vload_part
@@ -107,11 +126,11 @@ static void sparse_run(const ert_sparse *s) {
 #if ERT_VECTOR_BYTES == 64
   const size_t halves = (s->floats + SPARSE_UNIT - 1) / SPARSE_UNIT;
   if ((s->rows > 1 && s->line % VL != 0) || (halves % 2 == 1 && halves <= SPARSE_UNIT_MOST / SPARSE_UNIT)) {
-    half_all[halves](s);
+    half_choose(s);
     return;
   }
 #endif
-  sparse_all[(s->floats + VL - 1) / VL](s);
+  sparse_choose(s);
 }
 
 /* to[i] = from[i * step] for i < n; whole vectors are written, zeros last. Returns how many floats were. */

@@ -2,7 +2,16 @@
 #ifndef ERT_KERNELS_SIMD_SCALAR_SPARSE_H
 #define ERT_KERNELS_SIMD_SCALAR_SPARSE_H
 
+#include <string.h>
+
 #include "kernels/simd/simd.h"
+
+static size_t sparse_index(const ert_sparse *s, const uint8_t *indices) {
+  uint16_t index;
+  if (!s->wide) return *indices;
+  memcpy(&index, indices, sizeof index);
+  return index % ERT_SPARSE_WIDE_LINES;
+}
 
 static void sparse_pixel(const ert_sparse *s, const float *values, const uint8_t *indices, size_t filter, size_t row,
                          size_t pixel) {
@@ -10,22 +19,17 @@ static void sparse_pixel(const ert_sparse *s, const float *values, const uint8_t
   const float *x = s->x + row * s->line + pixel;
   float *y = s->y + (ptrdiff_t)filter * s->y_filter + (ptrdiff_t)row * s->y_row + (ptrdiff_t)pixel;
   float *between = s->sums + filter * s->sums_filter + row * s->line + pixel;
-  float sum = 0, start;
+  float sum = 0;
   for (size_t g = 0; g < s->groups; g++)
-    for (size_t n = counts[g]; n > 0; n--) sum += *values++ * x[s->columns[g] + (ptrdiff_t)(*indices++ * s->line)];
-  if (s->first) {
-    start = s->bias ? s->bias[filter] : 0.0f;
-    if (s->residual)
-      start +=
-          s->residual[(ptrdiff_t)filter * s->residual_filter + (ptrdiff_t)row * s->residual_row + (ptrdiff_t)pixel];
-  } else {
-    start = *between;
-  }
-  sum += start;
+    for (size_t n = counts[g]; n > 0; n--, indices += s->wide ? 2 : 1)
+      sum += *values++ * x[s->columns[g] + (ptrdiff_t)(sparse_index(s, indices) * s->line)];
+  sum += s->first ? s->bias ? s->bias[filter] : 0.0f : *between;
   if (!s->last) {
     *between = sum;
     return;
   }
+  if (s->residual)
+    sum += s->residual[(ptrdiff_t)filter * s->residual_filter + (ptrdiff_t)row * s->residual_row + (ptrdiff_t)pixel];
   if (sum < s->lo) sum = s->lo;
   if (sum > s->hi) sum = s->hi;
   *y = sum;
@@ -38,7 +42,7 @@ static void sparse_run(const ert_sparse *s) {
     for (size_t row = 0; row < s->rows; row++)
       for (size_t pixel = 0; pixel < s->pixels; pixel++) sparse_pixel(s, values, indices, filter, row, pixel);
     const uint8_t *counts = s->counts + (ptrdiff_t)filter * s->counts_filter;
-    for (size_t g = 0; g < s->groups; g++) values += counts[g], indices += counts[g];
+    for (size_t g = 0; g < s->groups; g++) values += counts[g], indices += counts[g] * (s->wide ? 2u : 1u);
   }
 }
 

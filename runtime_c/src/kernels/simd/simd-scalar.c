@@ -5,6 +5,7 @@
 #include "kernels/simd/scalar-depthwise.h"
 #include "kernels/simd/scalar-depthwise-planar.h"
 #include "kernels/simd/scalar-direct.h"
+#include "kernels/simd/scalar-sparse.h"
 #include "kernels/simd/scalar-winograd.h"
 
 #include "kernels/simd/scalar-binary.h"
@@ -18,6 +19,9 @@ const ert_simd ert_simd_scalar = {
     .depthwise = depthwise_run,
     .depthwise_planar = depthwise_planar_run,
     .direct = direct_run,
+    .sparse_limits = {1, 224, 1, 224},
+    .sparse = sparse_run,
+    .sparse_copy = sparse_copy,
     .winograd_input = winograd_input,
     .winograd_multiply = winograd_multiply,
     .winograd_output = winograd_output,

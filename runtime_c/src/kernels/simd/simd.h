@@ -140,6 +140,60 @@ typedef struct ert_winograd_output {
   float lo, hi;                /* limits of the outputs; may be infinite */
 } ert_winograd_output;
 
+/* Inputs of a sparse convolution on their way to scratch (f32-sparse.h): of each channel the same runs, which follow one
+ * another: zeros, every `step`-th float of the channel, zeros. Up to ERT_SPARSE_SLACK floats past the last run are written. */
+enum { ERT_SPARSE_SLACK = 16, ERT_SPARSE_WIDE_LINES = 2048 };
+typedef struct ert_sparse_run {
+  ptrdiff_t from; /* relative to a channel */
+  size_t before, count, after;
+} ert_sparse_run;
+
+typedef struct ert_sparse_copy {
+  const float *x;
+  ptrdiff_t x_channel;
+  size_t step;
+  const ert_sparse_run *runs;
+  size_t n_runs, channels;
+  float *to;
+} ert_sparse_copy;
+
+/* Rows of pixels of some filters, as far as one tile of channels adds to them (f32-sparse.h): sums[filter][row][pixel] +=
+ * sum over the filter's non-zeros of value * x[line * (index + row) + column + pixel], the column being that of the
+ * non-zero's group. The first tile adds the bias, the last one the residual, before it clips the sums and stores
+ * them to y. */
+typedef struct ert_sparse {
+  const float *x; /* aligned to vectors, as `line` is if there are several rows */
+  size_t line;
+  const float *values;
+  const uint8_t *indices; /* or uint16_t, if `wide`, counted modulo ERT_SPARSE_WIDE_LINES */
+  bool wide;
+  const uint8_t *counts; /* [filters][groups], filters `counts_filter` apart: non-zeros of each group */
+  ptrdiff_t counts_filter;
+  const ptrdiff_t *columns; /* [groups] */
+  size_t groups;
+  bool shift; /* the columns are groups - 1, ..., 1, 0, and what lies past `line` may be taken for 0 in the last row */
+  const float *bias; /* [filters], or NULL */
+  float *sums;       /* between tiles: [filters][sums_filter] */
+  size_t sums_filter;
+  float *y;
+  const float *residual; /* may be y itself; or NULL */
+  ptrdiff_t y_filter, y_row, residual_filter, residual_row;
+  size_t filters, rows, pixels;
+  size_t floats; /* of one filter that are computed, rows `line` apart: at most sparse_limits.most */
+  bool first, last;
+  float lo, hi; /* limits of the outputs; may be infinite */
+  /* Inputs that are copied next, to be prefetched: `ahead_lines` cache lines of each channel, `ahead_each` for every filter. */
+  const char *ahead;
+  ptrdiff_t ahead_channel; /* bytes */
+  size_t ahead_lines, ahead_each;
+} ert_sparse;
+
+/* How many floats of a filter a table sums up at once: up to `most`, lines being multiples of `vector`; or up to `unit_most`,
+ * lines being multiples of `unit`. */
+typedef struct ert_sparse_limits {
+  int64_t vector, most, unit, unit_most;
+} ert_sparse_limits;
+
 /* One instruction set; members in the order of body.h. */
 typedef struct ert_simd {
   const char *name; /* "scalar", "sse2", "avx2", "avx512" or "neon" */
@@ -147,6 +201,9 @@ typedef struct ert_simd {
   void (*depthwise)(const ert_depthwise *d);
   void (*depthwise_planar)(const ert_depthwise_planar *d);
   void (*direct)(const ert_direct *d);
+  ert_sparse_limits sparse_limits;
+  void (*sparse)(const ert_sparse *s);
+  void (*sparse_copy)(const ert_sparse_copy *c);
   void (*winograd_input)(const ert_winograd_input *in);
   void (*winograd_multiply)(const ert_winograd_product *d);
   void (*winograd_output)(const ert_winograd_output *out);

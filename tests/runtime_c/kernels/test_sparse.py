@@ -1,0 +1,295 @@
+"""conv_sparse on every instruction set: against the reference, and the same bits however its work is cut."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from packer.ir.ops import Activation, Conv
+from packer.ir.types import DType, TensorType
+from targets.base import Attribute, attributes_of
+from tests.runtime_c.kernels.harness import Rejected, check_step, isas, random_array, run_step
+from tests.runtime_c.kernels.test_dense import ACTIVATIONS, choice, exact, windows
+
+CONSTANTS = (1, 2, 3, 4)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Non-zeros in the order in which the kernel walks them."""
+
+    values: np.ndarray
+    indices: np.ndarray
+    counts: np.ndarray  # [tiles, K, groups]
+    starts: np.ndarray  # [tiles, ceil(K/16)]
+    attributes: tuple[Attribute, ...]
+
+    @property
+    def operands(self) -> list[np.ndarray]:
+        return [self.values, self.indices, self.counts, self.starts]
+
+
+def lines_of(op: Conv, kernel: tuple[int, ...], rows: int) -> tuple[dict[tuple[int, int, int], int], int]:
+    """The first line of each (depth tap, row phase, column phase), and how many lines a channel has."""
+    depth, height, width = (1,) * (3 - len(kernel)) + kernel
+    strides, dilations = ((1,) * (3 - len(kernel)) + tuple(v) for v in (op.strides, op.dilations))
+    last: dict[int, int] = {}
+    for k in range(height):
+        phase, position = k * dilations[1] % strides[1], k * dilations[1] // strides[1]
+        last[phase] = max(last.get(phase, 0), position)
+    columns = sorted({k * dilations[2] % strides[2] for k in range(width)})
+    first, total = {}, 0
+    for d in range(depth):
+        for phase in sorted(last):
+            for column in columns:
+                first[d, phase, column] = total
+                total += rows + last[phase]
+    return first, total
+
+
+def encode(op: Conv, w: np.ndarray, channels: int, rows: int, wide: bool = False) -> Stream:
+    """The stream of weights [K, C/group, kernel], in tiles of as many channels as wanted or else possible."""
+    kernel = w.shape[2:]
+    first, lines = lines_of(op, kernel, rows)
+    channels = min(channels, (2048 if wide else 256) // lines)
+    assert channels > 0, "this kernel has too many lines"
+    lifted = w.reshape(*w.shape[:2], *(1,) * (3 - len(kernel)), *kernel)
+    strides, dilations = ((1,) * (3 - len(kernel)) + tuple(v) for v in (op.strides, op.dilations))
+    places = [k * dilations[2] // strides[2] for k in range(lifted.shape[4])]
+    groups = sorted(set(places), reverse=True)
+    tiles, filters = max(-(-w.shape[1] // channels), 1), w.shape[0]
+    values: list[float] = []
+    indices: list[int] = []
+    counts, starts = np.zeros((tiles, filters, len(groups)), np.uint8), np.zeros((tiles, -(-filters // 16)), np.int32)
+    for tile in range(tiles):
+        for k in range(filters):
+            if k % 16 == 0:
+                starts[tile, k // 16] = len(values)
+            for g, place in enumerate(groups):
+                found = []
+                for c, kz, ky, kx in np.argwhere(lifted[k, tile * channels : (tile + 1) * channels]):
+                    if places[kx] != place:
+                        continue
+                    phase, row = ky * dilations[1] % strides[1], ky * dilations[1] // strides[1]
+                    line = c * lines + first[kz, phase, kx * dilations[2] % strides[2]] + row
+                    found.append((int(line), float(lifted[k, tile * channels + c, kz, ky, kx])))
+                found.sort()
+                counts[tile, k, g] = len(found)
+                indices += [line for line, _ in found]
+                values += [value for _, value in found]
+    extra = (
+        Attribute("kernel", ints=kernel),
+        Attribute("channels", ints=(channels,)),
+        Attribute("rows", ints=(rows,)),
+    )
+    index = np.array(indices, np.uint16 if wide else np.uint8)
+    return Stream(np.array(values, np.float32), index, counts, starts, (*attributes_of(op), *extra))
+
+
+def sparse(rng: np.random.Generator, *shape: int, zeros: float = 0.7) -> np.ndarray:
+    """Weights, most of them zero, scaled to keep sums near 1."""
+    w = random_array(rng, shape, DType.F32) * (rng.random(shape) >= zeros)
+    return (w / np.sqrt(max(np.count_nonzero(w) / max(shape[0], 1), 1))).astype(np.float32)
+
+
+def check(
+    op: Conv,
+    x: np.ndarray,
+    w: np.ndarray,
+    bias: np.ndarray | None = None,
+    residual: np.ndarray | None = None,
+    channels: int = 5,
+    rows: int = 1,
+    wide: bool = False,
+    inplace: int | None = None,
+) -> None:
+    """Every instruction set gives the reference's outputs, in any partition and from and to views."""
+    stream = encode(op, w, channels, rows, wide)
+    want = exact(op, x, w, bias, residual)
+    inputs = [x, *stream.operands, bias, residual]
+    type = TensorType(DType.F32, want.shape)
+    check_step("conv_sparse", inputs, [want], [type], stream.attributes, 2e-6, constants=CONSTANTS, inplace=inplace)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("wide", [False, True])
+def test_random_convolutions(rank: int, wide: bool) -> None:
+    rng = np.random.default_rng(rank)
+    for _ in range(25):
+        spatial, kernel, strides, pads, dilations = windows(rng, rank)
+        group, channels, filters = choice(rng, 1, 1, 2, 3), choice(rng, 1, 3, 7, 17), choice(rng, 1, 4, 16, 37)
+        op = Conv(strides, pads, dilations, group, ACTIVATIONS[rng.integers(len(ACTIVATIONS))])
+        x = random_array(rng, (choice(rng, 1, 1, 2), group * channels, *spatial), DType.F32)
+        w = sparse(rng, group * filters, channels, *kernel, zeros=choice(rng, 0, 1) * 0.8)
+        bias = random_array(rng, (group * filters,), DType.F32) if rng.random() < 0.7 else None
+        shape = op.infer([TensorType(DType.F32, x.shape), TensorType(DType.F32, w.shape)])[0].shape
+        residual = random_array(rng, shape, DType.F32) if rng.random() < 0.4 else None
+        rows = 1 if np.prod(kernel) == 1 else choice(rng, 1, 2, 3, 7)
+        check(op, x, w, bias, residual, choice(rng, 1, 2, 5, 64), rows, wide)
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("dilation", [1, 2, 3])
+def test_every_phase_of_a_stride(stride: int, dilation: int) -> None:
+    rng = np.random.default_rng(4)
+    for width in (1, 2, 3, 7):
+        x, w = random_array(rng, (1, 2, 23, 61), DType.F32), sparse(rng, 5, 2, 3, width)
+        for rows in (1, 2, 4):
+            check(Conv((stride, stride), (1, 5, 0, 3), (dilation, dilation)), x, w, rows=rows)
+
+
+def test_rows_of_every_width() -> None:
+    """Every number of accumulators, with a part of the last one; padding shared by neighbouring rows or not."""
+    rng = np.random.default_rng(5)
+    w, bias = sparse(rng, 3, 3, 3, 3, zeros=0.5), random_array(rng, (3,), DType.F32)
+    for width in (*range(1, 36), 55, 56, 57, 63, 64, 65, 112, 224, 225, 300):
+        x = random_array(rng, (1, 3, 5, width), DType.F32)
+        residual = random_array(rng, (1, 3, 5, width), DType.F32)
+        pads = (1, 1, 1, 1) if width < 3 or width % 2 else (1, 0, 1, 2)
+        check(Conv((1, 1), pads, (1, 1)), x, w, bias, residual, channels=2, rows=1 + width % 7)
+        flat = sparse(rng, 3, 3, 1, 1, zeros=0.3)
+        check(Conv((1, 1), (0, 0, 0, 0), (1, 1)), x, flat, bias, residual, channels=2)
+
+
+def test_strided_and_padded_pointwise() -> None:
+    rng = np.random.default_rng(6)
+    for strides, pads in (
+        ((2, 2), (0, 0, 0, 0)),
+        ((3, 1), (0, 0, 0, 0)),
+        ((1, 1), (1, 2, 0, 1)),
+        ((2, 3), (2, 1, 1, 3)),
+    ):
+        x, w = random_array(rng, (2, 9, 15, 29), DType.F32), sparse(rng, 18, 9, 1, 1)
+        check(Conv(strides, pads, (1, 1)), x, w, channels=4)
+
+
+def test_more_non_zeros_than_one_load() -> None:
+    """Counts of 0 to 255 in a group."""
+    rng = np.random.default_rng(7)
+    w = np.zeros((40, 255, 1, 1), np.float32)
+    for k, count in enumerate((*range(38), 254, 255)):
+        w[k, rng.permutation(255)[:count]] = rng.standard_normal((count, 1, 1)) / 16
+    x = random_array(rng, (1, 255, 7, 7), DType.F32)
+    check(Conv((1, 1), (0, 0, 0, 0), (1, 1)), x, w, channels=255)
+
+
+def test_dead_rows_and_empty_tiles() -> None:
+    rng = np.random.default_rng(8)
+    w, bias = sparse(rng, 33, 12, 3, 3), random_array(rng, (33,), DType.F32)
+    w[[0, 7, 32]] = 0
+    w[:, 4:8] = 0
+    x = random_array(rng, (1, 12, 7, 7), DType.F32)
+    check(Conv((1, 1), (1, 1, 1, 1), (1, 1), 1, Activation("relu")), x, w, bias, channels=4, rows=7)
+    check(Conv((1, 1), (1, 1, 1, 1), (1, 1)), x, np.zeros_like(w), bias, channels=4, rows=7)
+
+
+def test_residual_in_place() -> None:
+    rng = np.random.default_rng(9)
+    for group, kernel, rows in ((1, 3, 2), (2, 1, 1)):
+        pads = (kernel // 2,) * 4
+        op = Conv((1, 1), pads, (1, 1), group, Activation("relu"))
+        x, w = random_array(rng, (1, 8, 9, 9), DType.F32), sparse(rng, 20, 8 // group, kernel, kernel)
+        check(op, x, w, None, random_array(rng, (1, 20, 9, 9), DType.F32), 3, rows, inplace=6)
+
+
+def test_parts_have_the_bits_of_the_whole() -> None:
+    """Filters from a multiple of 16 on, rows and columns of their own pads."""
+    rng = np.random.default_rng(10)
+    op = Conv((1, 1), (1, 1, 1, 1), (1, 1))
+    x, w, bias = (
+        random_array(rng, (1, 9, 12, 30), DType.F32),
+        sparse(rng, 40, 9, 3, 3),
+        random_array(rng, (40,), DType.F32),
+    )
+    stream = encode(op, w, 4, 3)
+
+    def run(op: Conv, stream: Stream, x: np.ndarray, bias: np.ndarray, isa: str) -> np.ndarray:
+        shape = op.infer([TensorType(DType.F32, x.shape), TensorType(DType.F32, (bias.size, 9, 3, 3))])
+        attributes = (*attributes_of(op), *stream.attributes[-3:])
+        inputs = [x, *stream.operands, bias]
+        return run_step("conv_sparse", inputs, shape, attributes, isa=isa, constants=CONSTANTS)[0]
+
+    for isa in isas():
+        whole = run(op, stream, x, bias, isa)
+        part = replace(stream, counts=stream.counts[:, 16:40], starts=stream.starts[:, 1:3])
+        assert run(op, part, x, bias[16:40], isa).tobytes() == whole[:, 16:40].tobytes(), isa
+        top = run(replace(op, pads=(1, 1, 0, 1)), stream, x[:, :, :6], bias, isa)
+        assert top.tobytes() == whole[:, :, :5].tobytes(), isa
+        right = run(replace(op, pads=(1, 0, 1, 1)), stream, x[:, :, :, 6:], bias, isa)
+        assert right.tobytes() == whole[:, :, :, 7:].tobytes(), isa
+
+
+def test_any_index_stays_in_scratch() -> None:
+    """Indices are not proven: wrong ones give wrong outputs, nothing else (which sanitizers see)."""
+    rng = np.random.default_rng(11)
+    op = Conv((1, 1), (1, 1, 1, 1), (1, 1))
+    x, w = random_array(rng, (1, 9, 7, 7), DType.F32), sparse(rng, 17, 9, 3, 3)
+    for wide, worst in ((False, 255), (True, 65535)):
+        stream = encode(op, w, 4, 7, wide)
+        stream.indices[:] = worst
+        inputs = [x, *stream.operands]
+        for isa in isas():
+            run_step("conv_sparse", inputs, [TensorType(DType.F32, (1, 17, 7, 7))], stream.attributes, isa=isa,
+                     constants=CONSTANTS)  # fmt: skip
+
+
+def test_nothing() -> None:
+    op = Conv((1, 1), (1, 1, 1, 1), (1, 1))
+    for n, c, k, h in ((0, 3, 4, 5), (1, 0, 4, 5), (1, 3, 0, 5), (1, 3, 4, 0)):
+        kernel = (2, 2) if h == 0 else (3, 3)
+        check(op, np.ones((n, c, h, 5), np.float32), np.ones((k, c, *kernel), np.float32))
+
+
+def test_operands_are_proven() -> None:
+    rng = np.random.default_rng(12)
+    op, far = Conv((1, 1), (1, 1, 1, 1), (1, 1)), 2**29
+    x, w = np.ones((1, 6, 5, 5), np.float32), sparse(rng, 20, 6, 3, 3)
+    stream = encode(op, w, 4, 2)
+
+    def run(
+        op: Conv = op, y: tuple[int, ...] = (1, 20, 5, 5), constants: tuple[int, ...] = CONSTANTS, **how: object
+    ) -> None:
+        changed = {k: v for k, v in how.items() if k in ("values", "indices", "counts", "starts")}
+        given = replace(stream, **changed)  # type: ignore[arg-type]
+        extra = {a.name: a for a in stream.attributes[-3:]} | {
+            k: Attribute(k, ints=v) for k, v in how.items() if k in ("kernel", "channels", "rows")
+        }  # type: ignore[arg-type]
+        inputs = [x, *given.operands]
+        attributes = (*attributes_of(op), *extra.values())
+        run_step("conv_sparse", inputs, [TensorType(DType.F32, y)], attributes, isa=isas()[0], constants=constants)
+
+    run()
+    starts, counts = stream.starts, stream.counts
+    for change in (
+        {"op": Conv((1, 1), (1, 1, 1, 0), (1, 1))},
+        {"op": Conv((0, 1), (1, 1, 1, 1), (1, 1))},
+        {"op": Conv((1, 1), (1, 1, 1, 1), (1, 1), 4)},
+        {"op": Conv((1, 1), (1, 1, 1, 1), (1, 1), 1, Activation("is_nan"))},
+        {"op": Conv((1, 1), (far, 1, far, 1), (far, 1))},
+        {"op": Conv((1, 1), (1, far, 1, far), (1, far))},
+        {"y": (1, 20, 5, 6)},
+        {"y": (1, 21, 5, 5)},
+        {"constants": ()},
+        {"values": stream.values[:-1]},
+        {"values": stream.values[:-1], "indices": stream.indices[:-1]},
+        {"indices": stream.indices.astype(np.int32)},
+        {"counts": counts[:, :, :2]},
+        {"counts": np.full_like(counts, 255)},
+        {"starts": starts + 1},
+        {"starts": starts - 1},
+        {"starts": np.full_like(starts, 2**31 - 1)},
+        {"starts": starts[:, :1]},
+        {"kernel": (3, 2)},
+        {"kernel": (0, 3)},
+        {"kernel": (3, far)},
+        {"channels": (0,)},
+        {"channels": (64,)},
+        {"channels": (65,)},
+        {"rows": (0,)},
+        {"rows": (64,)},
+        {"rows": (255,)},
+    ):
+        with pytest.raises(Rejected):
+            run(**change)  # type: ignore[arg-type]
