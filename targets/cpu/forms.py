@@ -40,8 +40,8 @@ def forms(graph: Graph, node: Node, winograd: str = "strict") -> tuple[Form, ...
     if output.dtype is not DType.F32 or output.rank < 3 or output.elements == 0 or len(node.outputs) > 1:
         return tuple(found)
     if isinstance(op, Reduce) and _spatial_reduce(graph, node):
-        # Sums of planar rows have another order: without that form, all plans give the same bits.
-        found = found if op.kind == "max" else []
+        if op.kind != "max":  # sums of planar rows have another order
+            found = [replace(found[0], arithmetic="rows")]
         found.append(_form(graph, node, BLOCK16, BLOCK16))
         found.append(_form(graph, node, BLOCK16, PLANAR))
     elif (

@@ -1,0 +1,61 @@
+"""Which forms operators have, and which of them give the same bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from packer.importers.onnx import import_onnx
+from packer.ir import Graph
+from targets.base import Form, Layout, resolve
+
+PLANAR, BLOCK16 = Layout.PLANAR, Layout.BLOCK16
+
+
+def graph(op: str, shape: tuple[int, ...], weights: np.ndarray | None = None, **attributes: object) -> Graph:
+    inputs = ["x"] if weights is None else ["x", "w"]
+    made = helper.make_graph(
+        [helper.make_node(op, inputs, ["y"], **attributes)],
+        "one",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * len(shape))],
+        [] if weights is None else [numpy_helper.from_array(weights, "w")],
+    )
+    model: onnx.ModelProto = helper.make_model(made, opset_imports=[helper.make_opsetid("", 13)])
+    return import_onnx(model)
+
+
+def forms(found: Graph) -> tuple[Form, ...]:
+    return resolve("cpu").forms(found, found.nodes[0])
+
+
+def planar(found: Graph) -> list[Form]:
+    return [form for form in forms(found) if form.inputs[0] is form.outputs[0] is PLANAR]
+
+
+def test_spatial_means_of_planar_rows_add_in_another_order() -> None:
+    found = forms(graph("GlobalAveragePool", (1, 40, 7, 7)))
+    assert {form.arithmetic for form in found if form.inputs[0] is BLOCK16} == {""}
+    assert {form.arithmetic for form in found if form.inputs[0] is PLANAR} == {"rows"}
+
+
+def test_spatial_maxima_are_the_same_in_every_form() -> None:
+    found = forms(graph("GlobalMaxPool", (1, 40, 7, 7)))
+    assert {form.inputs[0] for form in found} == {PLANAR, BLOCK16}
+    assert {form.arithmetic for form in found} == {""}
+
+
+def test_depthwise_over_planar_rows_gives_the_bits_of_blocks() -> None:
+    weights = np.ones((8, 1, 3, 3), np.float32)
+    found = planar(graph("Conv", (1, 8, 9, 9), weights, group=8))
+    assert ("depthwise-planar", "") in {(form.implementation, form.arithmetic) for form in found}
+
+
+def test_depthwise_lists_need_few_taps_and_finite_weights() -> None:
+    infinite = np.ones((8, 1, 3, 3), np.float32)
+    infinite[3] = np.inf
+    for weights in (np.ones((8, 1, 16, 16), np.float32), infinite):
+        names = {form.implementation for form in planar(graph("Conv", (1, 8, 20, 20), weights, group=8))}
+        assert "depthwise" in names
+        assert "depthwise-planar" not in names
