@@ -17,7 +17,7 @@ from targets.cpu.cost.conv import geometry
 from targets.cpu.depthwise import tap_lists
 from targets.cpu.packing import block16, depth16, weight16
 from targets.cpu.sparse import Stream, conv_stream, matrix_stream, taps_of
-from targets.cpu.tiling import tiling
+from targets.cpu.tiling import Engine, tiling
 from targets.cpu.winograd import transformed
 from targets.machine import Machine
 
@@ -139,8 +139,8 @@ def _conv_sparse(graph: Graph, node: Node, machine: Machine) -> Lowered:
     types = tuple(None if name is None else graph.type(name) for name in node.inputs)
     whole_node = Work(op, types, (graph.type(node.outputs[0]),), ())
     lanes = core.vector_bytes // 4
-    pace = core.flops_per_cycle / (2 * lanes)
-    cut = tiling(geometry(whole_node), graph.density(node.inputs[1]), lanes, pace, core.l1_bytes)
+    engine = Engine(lanes, core.flops_per_cycle / (2 * lanes), core.fma_latency, core.l1_bytes)
+    cut = tiling(geometry(whole_node), graph.density(node.inputs[1]), engine)
     assert cut is not None
     taps = taps_of(weights.shape[2:], op.strides, op.dilations, cut.rows)
     stream = _streamed(graph, node, (taps, cut.channels), lambda data: conv_stream(data, taps, cut.channels))

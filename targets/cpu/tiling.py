@@ -10,7 +10,7 @@ from math import ceil, prod
 from targets.cpu.cost.conv import Geometry
 from targets.cpu.sparse import MOST_LINES, Taps, taps_of
 
-__all__ = ["Tiling", "tiling"]
+__all__ = ["Engine", "Tiling", "tiling"]
 
 _MOST = {16: 14, 8: 12, 4: 24}  # vectors of accumulators, by the floats of a vector
 _HALF = 8  # floats of the half vectors of 16 lanes, of which there may be 16
@@ -18,11 +18,22 @@ _TILE = 8 * 1024  # floats of the inputs of a tile of a flat strip
 _ROW = 64  # floats: shorter rows are not cut for the sake of more rows
 _MOST_ROWS = 16
 
-# Cycles, fitted to 140 strips and tiles of ResNet-50's layers, where one vector is loaded and multiplied a cycle.
-_VECTOR, _ENTRY = 0.95, 0.6  # of a non-zero: for each vector of accumulators, and besides
-_AGAIN, _SHIFT = 2.8, 0.4  # for each vector of a row in a tile: to add it to the sums, to shift it between two groups
-_GROUPS = 21.0  # of a row in a tile, besides
-_LINE, _COPIED = 3.0, 8.6  # to begin a line, and to copy each vector of it
+# Cycles, fitted to 220 tilings of ResNet-50's layers at 50 and 90 % zeros, where one vector is multiplied a cycle.
+_VECTOR = 1.12  # of a non-zero, for each vector of accumulators
+_AGAIN = 2.1  # of a row in a tile, for each vector that is added to the sums,
+_ROW_OF_TILE, _GROUP = 22.0, 2.0  # besides, and for each group of its non-zeros
+_LINE, _COPIED = 2.0, 8.2  # to begin a line, and to copy each vector of it
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What of a core matters here: floats of a vector, vectors multiplied a cycle, cycles until a product can be added
+    to, bytes of the first cache."""
+
+    lanes: int
+    pace: float
+    latency: float
+    l1_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +57,8 @@ class _Strips:
 
 
 @lru_cache(maxsize=1 << 14)
-def tiling(g: Geometry, density: float, lanes: int, pace: float, l1_bytes: int) -> Tiling | None:
-    """The tiling of fewest cycles, where `pace` vectors are multiplied a cycle; None if bytes cannot tell the lines of
-    a channel."""
+def tiling(g: Geometry, density: float, engine: Engine) -> Tiling | None:
+    """The tiling of fewest cycles; None if bytes cannot tell the lines of a channel."""
     best: Tiling | None = None
     flat = prod(g.kernel) == 1
     for rows in range(1, 2 if flat else min(g.out[1], _MOST_ROWS) + 1):
@@ -56,13 +66,18 @@ def tiling(g: Geometry, density: float, lanes: int, pace: float, l1_bytes: int) 
         if taps.lines >= MOST_LINES:
             break
         for channels in _channels(g, taps):
-            strips = _flat(g, lanes, channels) if flat else _strips(g, taps, lanes, rows)
-            if channels > 1 and 4 * strips.line * taps.lines * channels > 2 * l1_bytes:
+            strips = _flat(g, engine.lanes, channels) if flat else _strips(g, taps, engine.lanes, rows)
+            if channels > 1 and not _fits(4 * strips.line * taps.lines, channels, engine.l1_bytes):
                 continue
-            cycles = _cycles(g, taps, density, lanes, pace, channels, strips)
+            cycles = _cycles(g, taps, density, engine, channels, strips)
             if best is None or cycles < best.cycles:
                 best = Tiling(rows, channels, cycles)
     return best
+
+
+def _fits(channel: int, channels: int, l1_bytes: int) -> bool:
+    """Whether the first cache holds a tile; somewhat more does no harm unless all channels fall into the same sets."""
+    return channel * channels <= (l1_bytes if channel % 2048 == 0 else 2 * l1_bytes)
 
 
 def _channels(g: Geometry, taps: Taps) -> list[int]:
@@ -109,14 +124,14 @@ def _strips(g: Geometry, taps: Taps, lanes: int, rows: int) -> _Strips:
     return _Strips(line, -(-height // rows) * segments, chunks * segments, vectors * segments)
 
 
-def _cycles(
-    g: Geometry, taps: Taps, density: float, lanes: int, pace: float, channels: int, strips: _Strips
-) -> float:
-    tiles, shifts = -(-g.channels // channels), len(taps.shifts) - 1
+def _cycles(g: Geometry, taps: Taps, density: float, engine: Engine, channels: int, strips: _Strips) -> float:
+    rows = g.filters * -(-g.channels // channels)  # of all tiles
     entries = density * g.filters * g.channels * prod(g.kernel)
-    vectors = entries * _VECTOR + g.filters * tiles * (_AGAIN + _SHIFT * shifts)
-    cycles = vectors * strips.vectors / pace + (entries * _ENTRY + g.filters * tiles * _GROUPS) * strips.chunks
-    cycles += g.channels * taps.lines * strips.strips * (_LINE + _COPIED * strips.line / lanes / pace)
+    vectors = strips.vectors / engine.pace
+    cycles = entries * max(_VECTOR * vectors, engine.latency * strips.chunks)
+    cycles += rows * (_AGAIN * vectors + (_ROW_OF_TILE + _GROUP * len(taps.shifts)) * strips.chunks)
+    lines = g.channels * taps.lines * strips.strips
+    cycles += lines * (_LINE + _COPIED * strips.line / engine.lanes / engine.pace)
     return g.images * g.groups * (1 if prod(g.kernel) == 1 else g.out[0]) * cycles
 
 

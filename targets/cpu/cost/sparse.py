@@ -10,7 +10,7 @@ from targets.base import Form, Work
 from targets.cpu.cost.at import At
 from targets.cpu.cost.conv import geometry
 from targets.cpu.cost.pointwise import activation_cycles
-from targets.cpu.tiling import tiling
+from targets.cpu.tiling import Engine, tiling
 
 __all__ = ["conv_sparse_seconds", "linear_sparse_seconds"]
 
@@ -25,7 +25,7 @@ def conv_sparse_seconds(work: Work, form: Form, distances: Sequence[float], at: 
     assert isinstance(op, Conv)
     assert x is not None
     assert w is not None
-    cut = tiling(g, work.density, at.lanes, at.fma, int(at.levels[0][0]))
+    cut = tiling(g, work.density, Engine(at.lanes, at.fma, at.latency, int(at.levels[0][0])))
     if cut is None:
         return inf
     busy = cut.cycles * at.cycle / at.efficiency.dense

@@ -10,7 +10,7 @@ import pytest
 from packer.ir.ops import Conv
 from targets.cpu.cost.conv import Geometry
 from targets.cpu.sparse import Stream, conv_stream, matrix_stream, taps_of
-from targets.cpu.tiling import tiling
+from targets.cpu.tiling import Engine, tiling
 
 
 def pruned(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> np.ndarray:
@@ -116,6 +116,7 @@ def test_a_stream_gives_its_matrix_back(shape: tuple[int, int], density: float) 
     assert len(stream.values) <= np.count_nonzero(matrix) + matrix.size / 255
 
 
+ENGINES = {lanes: Engine(lanes, 1.0, 4.0, 32768) for lanes in (4, 8, 16)}
 GEOMETRIES = [
     Geometry(1, 1, c, k, (1, n, n), (1, -(-n // s), -(-n // s)), (1, f, f), (1, s, s), (1, 1, 1), (0, f // 2, f // 2))
     for c, k, n, f, s in [
@@ -128,18 +129,18 @@ GEOMETRIES = [
 @pytest.mark.parametrize("g", GEOMETRIES)
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 def test_tiles_fit(g: Geometry, lanes: int) -> None:
-    found = tiling(g, 0.1, lanes, 1.0, 32768)
+    found = tiling(g, 0.1, ENGINES[lanes])
     assert found is not None
     taps = taps_of(g.kernel, g.stride, g.dilation, found.rows)
     assert 1 <= found.rows <= g.out[1]
     assert 1 <= found.channels <= g.channels
     assert found.channels * taps.lines <= 256
     assert all(found.channels * taps.group.count(i) < 256 for i in range(len(taps.shifts)))
-    denser = tiling(g, 0.2, lanes, 1.0, 32768)
+    denser = tiling(g, 0.2, ENGINES[lanes])
     assert denser is not None
     assert denser.cycles > found.cycles
 
 
 def test_a_window_that_bytes_cannot_tell() -> None:
     g = Geometry(1, 1, 1, 1, (1, 400, 1), (1, 100, 1), (1, 301, 1), (1, 1, 1), (1, 1, 1), (0, 0, 0))
-    assert tiling(g, 0.1, 16, 1.0, 32768) is None
+    assert tiling(g, 0.1, ENGINES[16]) is None
