@@ -32,13 +32,14 @@ def reorder_pieces(type: TensorType, split: Split | None, speeds: tuple[float, .
     """
     if split is not None and split.name not in (NONE, SHARED):
         return split.pieces
-    anywhere = (Dependence.POINTWISE,) * type.rank
     cores = speeds if type.bytes >= _WORTH_SHARING else speeds[:1]
-    cuts = splits(type, anywhere, cores, block_grain(type.rank))
-    by_rows = [cut for cut in cuts if cut.name.startswith("H")]
-    return max(by_rows or cuts, key=lambda cut: len(cut.pieces)).pieces
+    has_rows = type.rank > _ROWS and type.shape[_ROWS] > 1
+    axes = [Dependence.FULL if has_rows and axis != _ROWS else Dependence.POINTWISE for axis in range(type.rank)]
+    cuts = splits(type, tuple(axes), cores, block_grain(type.rank))
+    return max(cuts, key=lambda cut: len(cut.pieces)).pieces
 
 
+_ROWS = 2  # their axis
 _WORTH_SHARING = 1 << 16  # bytes
 
 

@@ -11,7 +11,7 @@ in turn on one core, on tiles that stay in its cache, and rows that neighbouring
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from packer.ir import Box, Graph, TensorType, extents_of
 from packer.ir.ops import Binary, Concat, Dependence, Part, Reshape, Slice
@@ -318,7 +318,10 @@ class _Found:
         found = []
         for alike in self._alike.values():
             first, *second = sorted(alike, key=lambda choice: choice.seconds)[:2]
-            found.append(replace(first, dominates=second[0]) if second else first)
+            if second:
+                what = first.form, first.split, first.parts, first.busy, first.terms, first.takes, first.streams_out
+                first = Choice(*what, second[0])
+            found.append(first)
         return tuple(found)
 
 
