@@ -139,3 +139,26 @@ def test_operands_are_proven() -> None:
     ):
         with pytest.raises(Rejected):
             run(**change)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("channels", [64, 256])
+def test_strict_tiles_are_about_as_exact_as_other_algorithms(channels: int) -> None:
+    """Root mean square errors on positive inputs and centred weights, as networks have them."""
+    rng = np.random.default_rng(11)
+    x = np.abs(random_array(rng, (1, channels, 24, 24), DType.F32))
+    w, layouts = weights(rng, 32, channels, 3, 3), (BLOCK16, WEIGHT16, BLOCK16)
+    want = exact(SAME, x, w)
+    y = [TensorType(DType.F32, want.shape)]
+
+    def error(got: np.ndarray) -> float:
+        return float(np.sqrt(np.mean((got - want) ** 2)))
+
+    for isa in isas():
+        packed = error(run_step("conv", [x, w[None]], y, attributes_of(SAME), layouts, isa)[0])
+        errors = {}
+        for tile in TILES:
+            inputs = [x, transformed(w, tile)]
+            errors[tile] = error(run_step("conv_winograd", inputs, y, attributes(SAME, tile), layouts, isa)[0])
+        assert errors[2] < packed
+        assert errors[4] < 2.5 * packed
+        assert errors[6] < 12 * packed

@@ -1,0 +1,93 @@
+"""Networks packed with Winograd's algorithms: right, with the same bits however cut, and chosen where allowed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import edgert
+from edgert.devices import this_machine
+from packer.api import pack
+from targets.base import TargetError
+
+
+def model(channels: int, filters: int, group: int = 1) -> ModelProto:
+    """Two convolutions of 3x3 and a residual, over 27 x 22 pixels."""
+    random = np.random.default_rng(0)
+    shapes = {"v": (filters, channels // group, 3, 3), "w": (filters, filters // group, 3, 3), "b": (filters,)}
+    weights = [numpy_helper.from_array(random.standard_normal(s).astype(np.float32), n) for n, s in shapes.items()]
+    nodes = [
+        helper.make_node("Conv", ["x", "v", "b"], ["c"], "first", group=group, pads=[1] * 4),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("Conv", ["r", "w", "b"], ["d"], "second", group=group, pads=[1] * 4),
+        helper.make_node("Add", ["d", "r"], ["y"]),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, channels, 27, 22))
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * 4)
+    graph = helper.make_graph(nodes, "winograd", [x], [y], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def kernels(path: Path) -> set[str]:
+    return {step.kernel for step in edgert.read(path).programs[0].steps if step.kernel.startswith("conv")}
+
+
+@pytest.mark.parametrize("tile", [2, 4, 6])
+@pytest.mark.parametrize(("channels", "filters", "group"), [(20, 40, 1), (32, 64, 2)])
+def test_right_on_any_number_of_cores(tmp_path: Path, tile: int, channels: int, filters: int, group: int) -> None:
+    network, path = model(channels, filters, group), tmp_path / "model.edge"
+    x = np.random.default_rng(1).standard_normal((1, channels, 27, 22)).astype(np.float32)
+    (want,) = ReferenceEvaluator(network).run(None, {"x": x})
+    pack(network, path, winograd="fast", implementation=f"winograd{tile}", cores=(1, 2, 3), golden=False)
+    assert kernels(path) == {"conv_winograd"}
+    for isa in this_machine().isas:
+        answers = []
+        for threads in (1, 2, 3):
+            with edgert.load(path, isa=isa, threads=threads) as session:
+                answers.append(session.run({"x": x})["y"])
+        assert len({answer.tobytes() for answer in answers}) == 1
+        np.testing.assert_allclose(answers[0], want, rtol=0, atol=5e-5 * float(np.abs(want).max()), err_msg=isa)
+
+
+def test_settings_allow_what_they_say(tmp_path: Path) -> None:
+    path = tmp_path / "model.edge"
+    for setting, allowed in (("off", ()), ("strict", (2, 4)), ("fast", (2, 4, 6))):
+        for tile in (2, 4, 6):
+            if tile in allowed:
+                pack(model(16, 16), path, winograd=setting, implementation=f"winograd{tile}", golden=False)
+                assert kernels(path) == {"conv_winograd"}
+            else:
+                with pytest.raises(TargetError, match=f"winograd{tile}"):
+                    pack(model(16, 16), path, winograd=setting, implementation=f"winograd{tile}", golden=False)
+    with pytest.raises(TargetError, match="winograd: expected off, strict, fast, got 'exact'"):
+        pack(model(16, 16), path, winograd="exact")
+
+
+def test_chosen_where_it_is_faster_unless_off(tmp_path: Path) -> None:
+    path = tmp_path / "model.edge"
+    pack(model(64, 64), path, golden=False)
+    assert kernels(path) == {"conv_winograd"}
+    pack(model(64, 64), path, winograd="off", golden=False)
+    assert "conv_winograd" not in kernels(path)
+
+
+@pytest.mark.parametrize(
+    ("channels", "group", "attributes"),
+    [(24, 3, {}), (16, 1, {"strides": [2, 2]}), (16, 1, {"dilations": [2, 2]}), (16, 1, {"kernel_shape": [1, 3]})],
+)
+def test_other_convolutions_have_none(
+    tmp_path: Path, channels: int, group: int, attributes: dict[str, list[int]]
+) -> None:
+    kernel = attributes.get("kernel_shape", [3, 3])
+    weights = np.ones((48, channels // group, *kernel), np.float32)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], group=group, **attributes)
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, channels, 20, 20))
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * 4)
+    graph = helper.make_graph([node], "other", [x], [y], [numpy_helper.from_array(weights, "w")])
+    network = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(TargetError, match="winograd2"):
+        pack(network, tmp_path / "model.edge", implementation="winograd2", golden=False)
