@@ -26,6 +26,7 @@ HEADER_BYTES = 128
 PAGE = 4096
 ALIGN = 64
 CHUNK = 1 << 20
+_UNKNOWN = 0xE96A1B3C5D7F2480  # like nothing else in metadata
 
 
 @dataclass(slots=True)
@@ -164,12 +165,15 @@ def write_bundle(
         }
         return encode("Bundle", root)
 
-    offsets = [PAGE] * len(constants.segments)  # any non-zero value: the length of the metadata does not depend on it
-    end = HEADER_BYTES + len(metadata(offsets))
-    for number, segment in enumerate(constants.segments):
-        offsets[number] = -(-end // PAGE) * PAGE
-        end = offsets[number] + segment.length
-    body = metadata(offsets)
+    # Where segments lie depends on the length of the metadata, which tells it: filled in afterwards.
+    marks = [_UNKNOWN + number for number in range(len(constants.segments))]
+    body, offsets = metadata(marks), []
+    end = HEADER_BYTES + len(body)
+    for mark, segment in zip(marks, constants.segments, strict=True):
+        offsets.append(-(-end // PAGE) * PAGE)
+        end = offsets[-1] + segment.length
+        before, after = body.split(struct.pack("<Q", mark))
+        body = before + struct.pack("<Q", offsets[-1]) + after
     start = struct.pack("<8sHHIQQQ24x", MAGIC, MAJOR, MINOR, 0, end, HEADER_BYTES, len(body))
     header = start + hashlib.sha256(start + body).digest() + bytes(32)
 
