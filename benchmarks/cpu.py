@@ -20,9 +20,10 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.environments import PeerError
 from benchmarks.machine import Traffic, peak_gflops
 from benchmarks.networks import NAMES, PRUNED, QUICK, Network, network
-from benchmarks.peers import ENGINES, Peer, PeerError
+from benchmarks.peers import ENGINES, Peer
 from benchmarks.picture import draw
 from benchmarks.report import RESULTS, save, table
 from benchmarks.standings import BASE, US, Case, Row, label, show, slower, speedups_of, threads_of

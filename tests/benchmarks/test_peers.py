@@ -9,11 +9,13 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from benchmarks import peers
+from benchmarks import conversions
+from benchmarks.conversions import converted
+from benchmarks.environments import PeerError
 from benchmarks.machine import Traffic, peak_gflops
 from benchmarks.networks import nonzero_flops
 from benchmarks.peer_worker import planar
-from benchmarks.peers import Peer, PeerError, converted
+from benchmarks.peers import Peer
 
 X = np.random.default_rng(0).standard_normal((1, 2, 4, 4)).astype(np.float32)
 WEIGHTS = np.array([[1, 0], [0, 0], [2, 3]], np.float32).reshape(3, 2, 1, 1)
@@ -22,7 +24,7 @@ WEIGHTS = np.array([[1, 0], [0, 0], [2, 3]], np.float32).reshape(3, 2, 1, 1)
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A convolution, with a cache of its own for what is made of it."""
-    monkeypatch.setattr(peers, "CACHE", tmp_path / "cache")
+    monkeypatch.setattr(conversions, "CACHE", tmp_path / "cache")
     graph = helper.make_graph(
         [helper.make_node("Conv", ["x", "w"], ["y"])],
         "conv",
@@ -54,19 +56,21 @@ def test_a_peer_that_ends_says_why(model: Path) -> None:
 
 
 def test_conversions_are_kept_until_the_model_changes(model: Path) -> None:
-    first = converted("edgert", model)
+    first = converted("edge", model)
     made = first.stat().st_mtime_ns
-    assert converted("edgert", model).stat().st_mtime_ns == made
+    assert converted("edge", model).stat().st_mtime_ns == made
     model.touch()
-    assert converted("edgert", model).stat().st_mtime_ns > made
-    assert converted("onnxruntime", model) == model
+    assert converted("edge", model).stat().st_mtime_ns > made
+    assert converted("onnx", model) == model
 
 
 def test_a_converter_that_fails_says_why(tmp_path: Path) -> None:
     with pytest.raises(PeerError, match="code 3: no such operator"):
-        peers._convert("", ["-c", "import sys; print('no such operator', file=sys.stderr); sys.exit(3)"], tmp_path, "y")
+        conversions._convert(
+            "", ["-c", "import sys; print('no such operator', file=sys.stderr); sys.exit(3)"], tmp_path, "y"
+        )
     with pytest.raises(PeerError, match="code 0"):
-        peers._convert("", ["-c", "pass"], tmp_path, "y")
+        conversions._convert("", ["-c", "pass"], tmp_path, "y")
 
 
 def test_outputs_come_in_the_order_of_the_model() -> None:
