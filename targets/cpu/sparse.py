@@ -8,10 +8,20 @@ from math import prod
 
 import numpy as np
 
-__all__ = ["BLOCK", "MATRIX_CHANNELS", "MOST_LINES", "Stream", "Taps", "conv_stream", "matrix_stream", "taps_of"]
+__all__ = [
+    "BLOCK",
+    "MATRIX_CHANNELS",
+    "MOST_LINES",
+    "WIDE_LINES",
+    "Stream",
+    "Taps",
+    "conv_stream",
+    "matrix_stream",
+    "taps_of",
+]
 
 BLOCK = 16  # rows that have one start
-MOST_LINES = 256  # of the channels of a tile: what an index can tell apart
+MOST_LINES, WIDE_LINES = 256, 2048  # of the channels of a tile, if indices are bytes, and if they have 16 bits
 MATRIX_CHANNELS = 4096  # inputs of a tile of a matrix: 16 KB of the first cache
 _FAR = 255  # what one index of a matrix goes forward at most
 
@@ -20,7 +30,7 @@ _FAR = 255  # what one index of a matrix goes forward at most
 class Stream:
     """The non-zeros of a constant, tile by tile, in a tile row by row (a row gives one output).
 
-    values f32 [entries], indices u8 [entries]; counts: entries of each group of a convolution, u8 [tiles, rows,
+    values f32 [entries], indices u8 or u16 [entries]; counts: entries of each group of a convolution, u8 [tiles, rows,
     groups], or of each row of a matrix, u16 [tiles, rows]; starts i32 [tiles, rows / 16]: where the entries of rows
     16 b ... begin.
     """
@@ -77,7 +87,7 @@ def conv_stream(weights: np.ndarray, taps: Taps, channels: int) -> Stream:
     tiles, groups = -(-depth // channels), len(taps.shifts)
     members = [sorted((taps.line[t], t) for t in range(len(taps.line)) if taps.group[t] == g) for g in range(groups)]
     most = max(map(len, members))  # taps of a group; groups of fewer are filled up with zeros
-    assert channels * taps.lines <= MOST_LINES, "an index is a byte"
+    assert channels * taps.lines <= WIDE_LINES
     assert channels * most < 256, "a count is a byte"
     order = np.full((groups, most), len(taps.line))
     table = np.zeros((groups, channels, most), np.int64)
@@ -91,7 +101,8 @@ def conv_stream(weights: np.ndarray, taps: Taps, channels: int) -> Stream:
     walked = flat.reshape(filters, tiles, channels, -1).transpose(1, 0, 2, 3)[..., order]  # [tile, K, c, group, tap]
     walked = np.ascontiguousarray(walked.transpose(0, 1, 3, 2, 4)).reshape(-1)
     found = np.flatnonzero(walked)
-    indices = table.astype(np.uint8).reshape(-1)[found % table.size]
+    index = np.uint8 if channels * taps.lines <= MOST_LINES else np.uint16
+    indices = table.astype(index).reshape(-1)[found % table.size]
     counts = np.bincount(found // (channels * most), minlength=tiles * filters * groups)
     counts = counts.reshape(tiles, filters, groups)
     return Stream(walked[found], indices, counts.astype(np.uint8), _starts(counts.sum(2)))

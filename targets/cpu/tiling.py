@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import ceil, prod
 
 from targets.cpu.cost.conv import Geometry
-from targets.cpu.sparse import MOST_LINES, Taps, taps_of
+from targets.cpu.sparse import MOST_LINES, WIDE_LINES, Taps, taps_of
 
 __all__ = ["Engine", "Tiling", "tiling"]
 
@@ -17,12 +17,13 @@ _HALF = 8  # floats of the half vectors of 16 lanes, of which there may be 16
 _TILE = 8 * 1024  # floats of the inputs of a tile of a flat strip
 _ROW = 64  # floats: shorter rows are not cut for the sake of more rows
 _MOST_ROWS = 16
+_NARROW = 16  # floats: tiles of shorter lines may have more of them
 
-# Cycles, fitted to 220 tilings of ResNet-50's layers at 50 and 90 % zeros, where one vector is multiplied a cycle.
-_VECTOR = 1.12  # of a non-zero, for each vector of accumulators
-_AGAIN = 2.1  # of a row in a tile, for each vector that is added to the sums,
-_ROW_OF_TILE, _GROUP = 22.0, 2.0  # besides, and for each group of its non-zeros
-_LINE, _COPIED = 2.0, 8.2  # to begin a line, and to copy each vector of it
+# Cycles, fitted to 130 tilings of ResNet-50's layers at 90 % zeros, where one vector is multiplied a cycle.
+_VECTOR = 1.1  # of a non-zero, for each vector of accumulators
+_AGAIN, _GROUP = 1.3, 9.0  # of a row in a tile, for each vector that is added to the sums, and for each group
+_LINE, _COPIED = 19.0, 6.0  # to begin a line, and to copy each vector of it
+_SPILLED = 1.6  # how many times the first cache a tile may take
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,10 @@ def tiling(g: Geometry, density: float, engine: Engine) -> Tiling | None:
         taps = taps_of(g.kernel, g.stride, g.dilation, rows)
         if taps.lines >= MOST_LINES:
             break
-        for channels in _channels(g, taps):
-            strips = _flat(g, engine.lanes, channels) if flat else _strips(g, taps, engine.lanes, rows)
+        window = _strips(g, taps, engine.lanes, rows)
+        wide = not flat and window.line <= _NARROW
+        for channels in _channels(g, taps, WIDE_LINES if wide else MOST_LINES):
+            strips = _flat(g, engine.lanes, channels) if flat else window
             if channels > 1 and not _fits(4 * strips.line * taps.lines, channels, engine.l1_bytes):
                 continue
             cycles = _cycles(g, taps, density, engine, channels, strips)
@@ -77,13 +80,13 @@ def tiling(g: Geometry, density: float, engine: Engine) -> Tiling | None:
 
 def _fits(channel: int, channels: int, l1_bytes: int) -> bool:
     """Whether the first cache holds a tile; somewhat more does no harm unless all channels fall into the same sets."""
-    return channel * channels <= (l1_bytes if channel % 2048 == 0 else 2 * l1_bytes)
+    return channel * channels <= l1_bytes * (1.0 if channel % 2048 == 0 else _SPILLED)
 
 
-def _channels(g: Geometry, taps: Taps) -> list[int]:
-    """Channels of a tile such that counts and indices are bytes, in tiles as even as can be."""
+def _channels(g: Geometry, taps: Taps, lines: int) -> list[int]:
+    """Channels of a tile such that it has at most so many lines and counts are bytes, in tiles as even as can be."""
     of_group = max(map(taps.group.count, range(len(taps.shifts))))
-    most = min(MOST_LINES // taps.lines, 255 // of_group)
+    most = min(lines // taps.lines, 255 // of_group)
     fewest = -(-max(g.channels, 1) // most)
     tiles = (fewest, fewest * 3 // 2, fewest * 2, fewest * 3, fewest * 4)
     return sorted({-(-max(g.channels, 1) // n) for n in tiles})
@@ -129,7 +132,7 @@ def _cycles(g: Geometry, taps: Taps, density: float, engine: Engine, channels: i
     entries = density * g.filters * g.channels * prod(g.kernel)
     vectors = strips.vectors / engine.pace
     cycles = entries * max(_VECTOR * vectors, engine.latency * strips.chunks)
-    cycles += rows * (_AGAIN * vectors + (_ROW_OF_TILE + _GROUP * len(taps.shifts)) * strips.chunks)
+    cycles += rows * (_AGAIN * vectors + _GROUP * len(taps.shifts) * strips.chunks)
     lines = g.channels * taps.lines * strips.strips
     cycles += lines * (_LINE + _COPIED * strips.line / engine.lanes / engine.pace)
     return g.images * g.groups * (1 if prod(g.kernel) == 1 else g.out[0]) * cycles

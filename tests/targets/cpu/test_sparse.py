@@ -84,8 +84,9 @@ def test_walking_a_stream_convolves(seed: int) -> None:
     x = rng.standard_normal((1, 5 * group, *inside))
     w = pruned(rng, (group * int(rng.choice([3, 20])), 5, *kernel), 0.3)
     taps = taps_of(kernel, strides, dilations, rows)
-    channels = min(int(rng.integers(1, 6)), 256 // taps.lines)
+    channels = min(int(rng.integers(1, 6)), 2048 // taps.lines)
     stream = conv_stream(w, taps, channels)
+    assert stream.indices.dtype == (np.uint8 if channels * taps.lines <= 256 else np.uint16)
     check_starts(stream)
     want = op.reference(x, w.astype(np.float64))[0][0]
     np.testing.assert_allclose(walk(op, x[0], kernel, stream, channels, rows), want, atol=1e-9)
@@ -134,7 +135,7 @@ def test_tiles_fit(g: Geometry, lanes: int) -> None:
     taps = taps_of(g.kernel, g.stride, g.dilation, found.rows)
     assert 1 <= found.rows <= g.out[1]
     assert 1 <= found.channels <= g.channels
-    assert found.channels * taps.lines <= 256
+    assert found.channels * taps.lines <= (2048 if g.out[2] <= 14 and g.kernel[2] > 1 else 256)
     assert all(found.channels * taps.group.count(i) < 256 for i in range(len(taps.shifts)))
     denser = tiling(g, 0.2, ENGINES[lanes])
     assert denser is not None
