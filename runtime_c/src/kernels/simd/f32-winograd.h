@@ -5,6 +5,7 @@
 #ifndef ERT_KERNELS_SIMD_F32_WINOGRAD_H
 #define ERT_KERNELS_SIMD_F32_WINOGRAD_H
 
+#include "kernels/conv_geometry.h"
 #include "kernels/simd/simd.h"
 #include "kernels/simd/vec.h"
 #include "kernels/winograd.h"
@@ -58,22 +59,26 @@ ERT_INLINE void winograd_columns(const ert_winograd *k, const ert_winograd_input
                                  int vector, vf lines[][ERT_WINOGRAD_EDGE]) {
   static const float zeros[16];
   const int edge = k->tile + 2;
+  int64_t begin, end;
+  ert_taps_inside(first, 1, count, in->width, &begin, &end);
   const float *rows[ERT_WINOGRAD_EDGE];
   ptrdiff_t steps[ERT_WINOGRAD_EDGE];
   WINOGRAD_EACH(i, edge) {
     const int64_t row = in->row + i;
-    const bool inside = row >= 0 && row < in->height;
-    rows[i] = (inside ? in->x + row * in->x_row : zeros) + vector * VL;
+    const bool inside = row >= 0 && row < in->height && begin < end;
+    rows[i] = (inside ? in->x + row * in->x_row + (first + begin) * 16 : zeros) + vector * VL;
     steps[i] = inside ? 16 : 0;
   }
-  for (int c = 0; c < count; c++) {
-    const int64_t column = first + c;
-    vf d[ERT_WINOGRAD_EDGE];
-    if (column < 0 || column >= in->width) {
+  for (int64_t c = 0; c < count; c++) {
+    if (c < begin || c >= end) {
       WINOGRAD_EACH(i, edge) lines[c][i] = vzero();
       continue;
     }
-    WINOGRAD_EACH(i, edge) d[i] = vload(rows[i] + column * steps[i]);
+    vf d[ERT_WINOGRAD_EDGE];
+    WINOGRAD_EACH(i, edge) {
+      d[i] = vload(rows[i]);
+      rows[i] += steps[i];
+    }
     winograd_forward(k, d, lines[c]);
   }
 }
