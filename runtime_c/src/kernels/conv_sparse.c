@@ -7,7 +7,7 @@
 #include "kernels/partition.h"
 #include "kernels/sparse_geometry.h"
 
-enum { SUMS_FLOATS = 64 * 1024 }; /* between tiles the sums of a block of filters stay in the second-level cache */
+enum { SUMS_FLOATS = 160 * 1024 }; /* between tiles the sums of a block of filters stay in the second-level cache */
 
 typedef struct sparse_state {
   ert_sparse_geometry s;
@@ -15,7 +15,7 @@ typedef struct sparse_state {
   ert_finish finish;
   ert_strides x, y, residual;
   int64_t counts_tile, counts_filter, starts_tile; /* elements between neighbours */
-  int64_t runs;                                    /* of filters: tasks that share a strip */
+  int64_t runs;                                    /* of filters: tasks of the same strip */
   int64_t block;                                   /* filters whose sums are kept between tiles */
   size_t sums_at, sums_filter, sums_chunk;         /* in scratch: floats */
   ptrdiff_t columns[];
@@ -65,14 +65,14 @@ static edgert_status expect_stream(const ert_prepare *p, const ert_sparse_geomet
   return operand(step, RESIDUAL) ? ert_expect_same_type(p, step->out[0], step->in[RESIDUAL]) : EDGERT_OK;
 }
 
-/* Scratch: the lines of all channels, as many more as an index can reach behind them, and sums; its size in floats. */
+/* Scratch: the lines of a tile, as many more as an index can reach behind them, and sums; its size in floats. */
 static bool lay_out(sparse_state *s, size_t *inputs, size_t *floats) {
   const ert_sparse_geometry *g = &s->s;
   const size_t line = (size_t)g->line, most = (size_t)s->simd->sparse_limits.most;
   const int64_t chunks = ert_ceil_divide(g->rows, g->chunk);
-  size_t behind, size = (size_t)g->tiles * (size_t)g->tile; /* at most the channels and a tile more */
-  if (!ert_multiply(size, (size_t)g->lines, &size) || !ert_multiply(size, line, inputs) ||
-      !ert_multiply(line, (size_t)g->most_lines + ERT_SPARSE_LINES, &behind) || !ert_add(*inputs, behind, &size) ||
+  size_t size;
+  if (!ert_multiply(line, (size_t)(g->tile * g->lines), inputs) ||
+      !ert_multiply(line, (size_t)(g->most_lines + ERT_SPARSE_LINES), &size) || !ert_add(*inputs, size, &size) ||
       !ert_add(size, (size_t)g->reach + most + ERT_SPARSE_SLACK, &size) || !ert_align_up(size, 16, &s->sums_at))
     return false;
   s->sums_filter = (most + 15) / 16 * 16;
@@ -147,17 +147,24 @@ static int64_t position_of(const sparse_state *s, const ert_step *step, int64_t 
   return at;
 }
 
-/* Copies the inputs of a strip, and the zeros that the first of the lines behind them begins with. */
-static void copy_inputs(const sparse_state *s, const ert_step *step, const ert_sparse_strip *strip, int64_t image,
-                        int64_t group, float *to) {
+/* A strip of the outputs of a group of an image, and what is copied for it of each channel. */
+typedef struct sparse_task {
+  ert_sparse_strip strip;
+  int64_t image;
+  const float *x; /* the group's first channel */
+  size_t n_runs;
   ert_sparse_run runs[ERT_SPARSE_RUNS];
-  const int64_t channels = s->s.g.channels;
+} sparse_task;
+
+/* Copies the inputs of a tile, and the zeros that the first of the lines behind them begins with. */
+static void copy_tile(const sparse_state *s, const sparse_task *task, int64_t tile, float *to) {
+  const int64_t first = tile * s->s.tile, channels = ert_min64(s->s.tile, s->s.g.channels - first);
   const ert_sparse_copy copy = {
-      .x = (const float *)step->in[X]->data + image * s->x.image + group * channels * s->x.channel,
+      .x = task->x + first * s->x.channel,
       .x_channel = s->x.channel,
       .step = (size_t)s->s.g.stride[2],
-      .runs = runs,
-      .n_runs = ert_sparse_runs(&s->s, &s->x, strip, runs),
+      .runs = task->runs,
+      .n_runs = task->n_runs,
       .channels = (size_t)channels,
       .to = to,
   };
@@ -174,25 +181,10 @@ static void activate(const sparse_state *s, const ert_sparse *d) {
     }
 }
 
-/* The inputs of the next strip. */
-typedef struct sparse_ahead {
-  const float *x; /* of the first channel; NULL if there is no next strip */
-  size_t floats;  /* of each channel */
-} sparse_ahead;
-
-/* What to prefetch beside the sums of one tile: as many channels as that has. */
-static void look_ahead(const sparse_state *s, const sparse_ahead *ahead, int64_t tile, ert_sparse *d) {
-  if (!ahead->x) return;
-  const int64_t first = tile * s->s.tile, channels = ert_min64(s->s.tile, s->s.g.channels - first);
-  d->ahead_lines = ahead->floats / 16 + 1;
-  d->ahead_channel = (s->x.channel - (ptrdiff_t)d->ahead_lines * 16) * (ptrdiff_t)sizeof(float);
-  d->ahead = (const char *)(ahead->x + first * s->x.channel);
-  d->ahead_each = ((size_t)channels * d->ahead_lines + d->filters - 1) / d->filters;
-}
-
 /* Outputs of filters [filter, filter + count) of a strip of an image; `filter` counts those of all groups. */
-static void run_block(const sparse_state *s, const ert_step *step, const ert_sparse_strip *strip, int64_t image,
-                      int64_t filter, int64_t count, const sparse_ahead *ahead, float *scratch) {
+static void run_block(const sparse_state *s, const ert_step *step, const sparse_task *task, int64_t filter,
+                      int64_t count, float *scratch) {
+  const ert_sparse_strip *strip = &task->strip;
   const ert_tensor *bias = operand(step, BIAS), *residual = operand(step, RESIDUAL);
   const ert_sparse_geometry *g = &s->s;
   const bool wide = step->in[INDICES]->dtype == EDGERT_U16;
@@ -221,18 +213,18 @@ static void run_block(const sparse_state *s, const ert_step *step, const ert_spa
     d.counts = (const uint8_t *)step->in[COUNTS]->data + tile * s->counts_tile + filter * s->counts_filter;
     d.first = tile == 0;
     d.last = tile == g->tiles - 1;
-    look_ahead(s, ahead, tile, &d);
+    copy_tile(s, task, tile, scratch);
     for (int64_t row = 0; row < strip->rows; row += g->chunk) {
       const int64_t y_row = strip->row + row;
       d.rows = (size_t)ert_min64(g->chunk, strip->rows - row);
       d.floats = (size_t)ert_sparse_floats(g, (int64_t)d.rows, strip->columns);
-      d.x = scratch + (tile * g->tile * g->lines + row) * g->line;
+      d.x = scratch + row * g->line;
       d.sums = scratch + s->sums_at + (size_t)(row / g->chunk) * s->sums_chunk;
-      d.y = (float *)step->out[0]->data + ert_position(&s->y, image, strip->depth, y_row, strip->column) +
+      d.y = (float *)step->out[0]->data + ert_position(&s->y, task->image, strip->depth, y_row, strip->column) +
             filter * s->y.channel;
       if (residual)
         d.residual = (const float *)residual->data +
-                     ert_position(&s->residual, image, strip->depth, y_row, strip->column) +
+                     ert_position(&s->residual, task->image, strip->depth, y_row, strip->column) +
                      filter * s->residual.channel;
       s->simd->sparse(&d);
       if (d.last && s->finish.function) activate(s, &d);
@@ -245,32 +237,20 @@ static void sparse_run(const ert_step *step, int64_t begin, int64_t end, void *s
   const sparse_state *s = step->state;
   const ert_conv_geometry *g = &s->s.g;
   const int64_t strips = s->s.strips * s->s.segments, units = ert_ceil_divide(g->filters, 16);
-  int64_t copied = -1;
-  for (int64_t task = begin; task < end; task++) {
-    const int64_t run = task % s->runs, all = task / s->runs; /* of all strips */
-    int64_t rest = all / strips;
+  sparse_task task;
+  for (int64_t i = begin; i < end; i++) {
+    const int64_t run = i % s->runs, strip = i / s->runs % strips;
+    int64_t rest = i / s->runs / strips;
     const int64_t depth = rest % g->out[0];
     rest /= g->out[0];
-    const int64_t group = rest % g->groups, image = rest / g->groups;
-    const ert_sparse_strip strip = ert_sparse_strip_at(&s->s, depth, all % strips);
-    if (copied != all) copy_inputs(s, step, &strip, image, group, scratch);
-    copied = all;
-    sparse_ahead ahead = {0};
-    if (all + 1 < s->s.strips * s->s.segments) {
-      const ert_sparse_strip next = ert_sparse_strip_at(&s->s, depth, (all + 1) % strips);
-      const ert_conv_geometry *u = &s->s.unflattened;
-      ahead.x = (const float *)step->in[X]->data + image * s->x.image + group * g->channels * s->x.channel;
-      if (s->s.flat) {
-        ahead.x += next.column / u->out[2] * u->stride[1] * s->x.row + next.column % u->out[2] * u->stride[2];
-        ahead.floats = (size_t)(next.columns * u->stride[1] * u->stride[2]);
-      } else {
-        ahead.x += (next.row * u->stride[1] + g->kernel[1] - g->pad[1] - 1) * s->x.row + next.column * g->stride[2];
-        ahead.floats = (size_t)(next.rows * g->stride[1] * s->x.row);
-      }
-    }
+    const int64_t group = rest % g->groups;
+    task.image = rest / g->groups;
+    task.x = (const float *)step->in[X]->data + task.image * s->x.image + group * g->channels * s->x.channel;
+    task.strip = ert_sparse_strip_at(&s->s, depth, strip);
+    task.n_runs = ert_sparse_runs(&s->s, &s->x, &task.strip, task.runs);
     const int64_t last = ert_min64(ert_cut_at(units, s->runs, run + 1) * 16, g->filters);
     for (int64_t k = ert_cut_at(units, s->runs, run) * 16; k < last; k += s->block)
-      run_block(s, step, &strip, image, group * g->filters + k, ert_min64(s->block, last - k), &ahead, scratch);
+      run_block(s, step, &task, group * g->filters + k, ert_min64(s->block, last - k), scratch);
   }
 }
 

@@ -76,7 +76,6 @@ ERT_INLINE void OP(finish)(const ert_sparse *s, size_t filter, const SPARSE_VECT
     const float *residual = s->residual + (ptrdiff_t)filter * s->residual_filter;
 #pragma GCC unroll 24
     for (int v = 0; v < V; v++) {
-      __builtin_prefetch(residual + SPARSE_SOON * s->residual_filter + v * SPARSE_VL, 0, 3);
       OP(put)(y + v * SPARSE_VL, residual + v * SPARSE_VL, acc[v], v + 1 < V ? SPARSE_VL : rest, lo, hi);
     }
     return;
@@ -93,14 +92,7 @@ ERT_INLINE void OP(rows)(const ert_sparse *s, int V, bool single, bool shift, bo
   const uint8_t *indices = s->indices, *counts = s->counts;
   const size_t line = s->line * sizeof(float), last = s->groups - 1;
   float *sums = s->sums;
-  const char *ahead = s->ahead;
-  size_t left = s->ahead_lines;
   for (size_t filter = 0; filter < s->filters; filter++, counts += s->counts_filter, sums += s->sums_filter) {
-    for (size_t i = s->ahead_each; i > 0; i--) {
-      __builtin_prefetch(ahead, 0, 3);
-      ahead += 64;
-      if (--left == 0) ahead += s->ahead_channel, left = s->ahead_lines;
-    }
     SPARSE_VECTOR acc[SPARSE_MOST / SPARSE_VL];
 #pragma GCC unroll 24
     for (int v = 0; v < V; v++) acc[v] = (SPARSE_VECTOR){0};

@@ -15,9 +15,6 @@
 #define SPARSE_TO_16(X) SPARSE_TO_14(X) X(15) X(16)
 #define SPARSE_TO_24(X) SPARSE_TO_16(X) X(17) X(18) X(19) X(20) X(21) X(22) X(23) X(24)
 
-/* Outputs and residuals of a filter, which hardware does not foresee, are prefetched that many filters before. */
-enum { SPARSE_SOON = 3 };
-
 /* Four weights, repeated in every 16 bytes of a vector; one of them in all lanes; a vector moved by one lane, the first
  * one of `next` filling the last; every second lane of two vectors. */
 #if defined(__x86_64__) && ERT_VECTOR_BYTES == 64

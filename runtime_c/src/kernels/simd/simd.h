@@ -182,10 +182,6 @@ typedef struct ert_sparse {
   size_t floats; /* of one filter that are computed, rows `line` apart: at most sparse_limits.most */
   bool first, last;
   float lo, hi; /* limits of the outputs; may be infinite */
-  /* Inputs that are copied next, to be prefetched: `ahead_lines` cache lines of each channel, `ahead_each` for every filter. */
-  const char *ahead;
-  ptrdiff_t ahead_channel; /* bytes */
-  size_t ahead_lines, ahead_each;
 } ert_sparse;
 
 /* How many floats of a filter a table sums up at once: up to `most`, lines being multiples of `vector`; or up to `unit_most`,
