@@ -76,10 +76,9 @@ def restrict(graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part)
         None if operand is None or box is None else replace(operand, box=box)
         for operand, box in zip(lowered.inputs, boxes, strict=False)
     )
-    own = attributes_of(part.op)
-    names = {attribute.name for attribute in own}
+    names = {attribute.name for attribute in attributes_of(node.op)}
     added = (attribute for attribute in lowered.attributes if attribute.name not in names)  # by the chosen form
-    return Lowered(lowered.kernel, inputs, tuple(sorted((*own, *added), key=lambda a: a.name)))
+    return Lowered(lowered.kernel, inputs, tuple(sorted((*attributes_of(part.op), *added), key=lambda a: a.name)))
 
 
 def _sparse(lowered: Lowered, part: Part) -> list[Box | None]:

@@ -127,6 +127,15 @@ def test_zeros_decide(tmp_path: Path) -> None:
     assert sizes[0.0] > 4 * 2 * 128 * 128
 
 
+def test_streams_are_not_cut_into_partial_sums(tmp_path: Path) -> None:
+    network = convolutions(((1, 256, 7, 7), (64, 256, 3, 3), {"pads": [1] * 4}))
+    feeds = {"x": np.random.default_rng(1).standard_normal((1, 256, 7, 7)).astype(np.float32)}
+    (want,) = ReferenceEvaluator(network).run(None, feeds)
+    path = tmp_path / "model.edge"
+    pack(network, path, cores=(2,), implementation="sparse", search=drawn, partial_sums=True, golden=False)
+    check(path, "conv_sparse", feeds, want)
+
+
 def test_weights_that_are_not_finite_stay_dense(tmp_path: Path) -> None:
     network = convolutions(CASES[1], 0.9)
     weights = numpy_helper.to_array(network.graph.initializer[0]).copy()

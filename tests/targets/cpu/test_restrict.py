@@ -1,0 +1,70 @@
+"""Steps of parts: what the whole's form adds stays, what the part's operator lacks goes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from packer.ir import DType, Graph, Node, TensorType, Value
+from packer.ir.ops import Activation, Conv
+from targets.base import Attribute, Form, resolve
+
+TARGET = resolve("cpu")
+
+
+def convolution() -> tuple[Graph, Node]:
+    weights = np.ones((40, 64, 3, 3), np.float32)
+    weights[:, ::3] = 0
+    op = Conv((1, 1), (1, 1, 1, 1), (1, 1), 1, Activation("relu"))
+    values = [Value("x", TensorType(DType.F32, (1, 64, 9, 9))), Value.constant("w", weights)]
+    values.append(Value("y", op.infer([value.type for value in values])[0]))
+    node = Node(op, ("x", "w"), ("y",))
+    return Graph("g", ("x",), ("y",), (node,), {value.name: value for value in values}), node
+
+
+def form_of(graph: Graph, node: Node, implementation: str) -> Form:
+    return next(form for form in TARGET.forms(graph, node) if form.implementation == implementation)
+
+
+def test_partial_sums_have_no_activation() -> None:
+    graph, node = convolution()
+    form = form_of(graph, node, "packed")
+    part = node.op.partial(0, 32, [graph.type("x"), graph.type("w")])
+    step = TARGET.restrict(graph, node, form, TARGET.lower(graph, node, form), part)
+    assert {attribute.name for attribute in step.attributes} == {"strides", "pads", "dilations", "group"}
+
+
+@pytest.mark.parametrize("filters", [(0, 16), (16, 40), (32, 40)])
+def test_parts_of_a_stream(filters: tuple[int, int]) -> None:
+    graph, node = convolution()
+    form = form_of(graph, node, "sparse")
+    whole = TARGET.lower(graph, node, form)
+    part = node.op.part(((0, 1), filters, (3, 6), (0, 9)), [graph.type("x"), graph.type("w")])
+    step = TARGET.restrict(graph, node, form, whole, part)
+    x, values, indices, counts, starts = step.inputs
+    assert x is not None
+    assert x.box == ((0, 1), (0, 64), (2, 7), (0, 9))
+    for operand, source in ((values, whole.inputs[1]), (indices, whole.inputs[2])):
+        assert operand is not None
+        assert source is not None
+        assert operand.data is source.data
+        assert operand.box == ((0, len(operand.data)),)  # type: ignore[arg-type]
+    assert counts is not None
+    assert starts is not None
+    assert counts.box is not None
+    assert starts.box is not None
+    assert counts.box[1:] == (filters, (0, 3))
+    assert starts.box[1] == (filters[0] // 16, -(-filters[1] // 16))
+    names = {attribute.name for attribute in step.attributes}
+    assert {"channels", "kernel", "rows", "activation"} <= names
+    assert Attribute("pads", ints=(0, 1, 0, 1)) in step.attributes
+
+
+def test_a_stream_is_made_once() -> None:
+    graph, node = convolution()
+    form = form_of(graph, node, "sparse")
+    first, second = (TARGET.on(TARGET.machine.sized(n)).lower(graph, node, form) for n in (1, 3))
+    for a, b in zip(first.inputs[1:], second.inputs[1:], strict=True):
+        assert a is not None
+        assert b is not None
+        assert a.data is b.data
