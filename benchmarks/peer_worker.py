@@ -79,8 +79,8 @@ def ncnn(spec: dict[str, Any], x: np.ndarray) -> Start:
         net = ncnn.Net()
         net.opt.num_threads = spec["threads"]
         net.opt.use_vulkan_compute = False
-        net.load_param(spec["model"])
-        net.load_model(spec["model"].replace(".param", ".bin"))
+        if net.load_param(spec["model"]) or net.load_model(spec["model"].replace(".param", ".bin")):
+            raise ValueError("ncnn cannot load what was converted for it")
         source, names = net.input_names()[0], net.output_names()
         mat = ncnn.Mat(np.ascontiguousarray(x[0])).clone()
 
