@@ -9,13 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from packer.ir import Graph
-from packer.ir.ops import Reshape
+from packer.ir.ops import Concat, Reshape, Slice
 from packer.planner.choices import Choice, choices_of
 from packer.planner.costs import Costs, Signature, signature, work_of
 from packer.planner.split import SHARED
 from targets.base import Form, Target, Work, stored_bytes
 
 __all__ = ["Candidate", "Candidates"]
+
+_FREE = Concat | Reshape | Slice  # views where that can be: what is copied of them depends on their neighbours
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Candidates:
         for count in cores:
             sized = target.on(target.machine.sized(count))
             for v, choices in enumerate(choices_of(graph, Costs(sized), count)):
-                if not isinstance(graph.nodes[v].op, Reshape):
+                if not isinstance(graph.nodes[v].op, _FREE):
                     self._add(graph, sized, v, choices, count)
         one = target.on(target.machine.sized(1))
         touched = sum(value.type.bytes for value in graph.values.values())

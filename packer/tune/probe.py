@@ -13,7 +13,6 @@ import numpy as np
 from edgert import __version__
 from packer.bundle.model import Bundle, Place, Program, Step, Tensor
 from packer.ir import DType, Graph, Node, TensorType, Value, whole
-from packer.ir.ops import Concat
 from packer.planner.choices import Choice
 from packer.planner.schedule import schedule
 from packer.planner.split import NONE, Piece, Split
@@ -36,20 +35,11 @@ class Probe:
 
 def probe(work: Work, form: Form, target: Target) -> Probe:
     """The probe of `work` in `form`; the same every time. Raises TargetError for work the target cannot do."""
-    if isinstance(work.op, Concat):
-        work, form = _without_absent(work, form)
     graph = _graph(work)
     everything = Split(NONE, (Piece(0, whole(work.outputs[0])),))
     program = schedule(graph, target, [Choice(form, everything, (None,), (0.0,))])
     program, step = _rehearsed(program)
     return Probe(Bundle(f"edgert {__version__}", _STEP, (program,), ()), step)
-
-
-def _without_absent(work: Work, form: Form) -> tuple[Work, Form]:
-    """A concatenation of what a part of it has anything of."""
-    there = [i for i, type in enumerate(work.inputs) if type is not None]
-    inputs, constant = tuple(work.inputs[i] for i in there), tuple(work.constant[i] for i in there)
-    return replace(work, inputs=inputs, constant=constant), replace(form, inputs=tuple(form.inputs[i] for i in there))
 
 
 def _graph(work: Work) -> Graph:

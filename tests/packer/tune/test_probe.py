@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from edgert.session import load
 from packer.bundle.model import Place
 from packer.bundle.writer import write_bundle
 from packer.ir import DType, TensorType
-from packer.ir.ops import Conv
+from packer.ir.ops import Concat, Conv
 from packer.planner.costs import signature, work_of
 from packer.tune.candidates import Candidate, Candidates
 from packer.tune.probe import probe
@@ -26,7 +25,7 @@ CANDIDATES = Candidates(network(), TARGET, (3,), {}).all
 
 def test_there_are_candidates_of_every_operator_and_algorithm() -> None:
     kinds = {(type(c.work.op).__name__, c.form.implementation) for c in CANDIDATES}
-    assert {kind for kind, _ in kinds} == {"Conv", "Concat", "Pool", "Softmax"}
+    assert {kind for kind, _ in kinds} == {"Conv", "Pool", "Softmax"}  # a Concat is a view
     assert {"packed", "im2col-caffe", "im2col-nhwc"} <= {name for kind, name in kinds if kind == "Conv"}
     assert len({c.signature for c in CANDIDATES}) == len(CANDIDATES)
 
@@ -65,18 +64,11 @@ def test_a_probe_is_the_same_every_time(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
-def test_a_piece_of_a_concatenation_may_lack_operands() -> None:
-    concat = next(c for c in CANDIDATES if type(c.work.op).__name__ == "Concat" and None not in c.work.inputs)
-    first = concat.work.inputs[0]
-    assert first is not None
-    work = replace(concat.work, inputs=(first, None), outputs=(first,))
-    program = probe(work, concat.form, TARGET).bundle.programs[0]
-    assert all(-1 not in step.inputs for step in program.steps)
-
-
 def test_the_signature_is_that_of_the_node_it_stands_for() -> None:
     graph = network()
     for node in graph.nodes:
+        if isinstance(node.op, Concat):
+            continue
         for form in TARGET.forms(graph, node):
             assert signature(work_of(graph, node), form) in {c.signature for c in CANDIDATES}
 
