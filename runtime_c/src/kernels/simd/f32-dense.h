@@ -3,7 +3,9 @@
  * Each step broadcasts one input value a pixel against the vectors of one weight row, so everything that is a sum of
  * products over "spans" of consecutive inputs (convolution, matrix multiplication) is this one loop. Vectors lie along output
  * channels: nothing is wasted on odd image sizes, and tiles of a row are cut evenly. A row's result is the same whatever tile
- * it falls into, since every output is one chain of multiply-adds in the order of the weights. */
+ * it falls into, since every output is made of the same chains of multiply-adds in the order of the weights: a long sum is cut
+ * into chains of ERT_CHAIN products, whose results are added up, so that rounding errors stay as small as in a blocked
+ * matrix product. */
 #ifndef ERT_KERNELS_SIMD_F32_DENSE_H
 #define ERT_KERNELS_SIMD_F32_DENSE_H
 
@@ -82,7 +84,9 @@ ERT_INLINE ptrdiff_t dense_at(const ert_dense *d, int p, int v) {
 /* One tile. Each step of the weights also asks for one cache line from `ahead`. */
 ERT_INLINE void dense_tile(const ert_dense *d, const float *x, const float *w, const float *bias, ptrdiff_t y_at,
                            const float *ahead, int P, int Q) {
-  vf acc[DENSE_MAX_P][DENSE_MAX_VECTORS];
+  vf acc[DENSE_MAX_P][DENSE_MAX_VECTORS], total[DENSE_MAX_P][DENSE_MAX_VECTORS];
+  size_t chain = ERT_CHAIN; /* products until the chain is full */
+  bool first = true;
 #pragma GCC unroll 8
   for (int v = 0; v < Q * V16; v++) {
     const vf start = bias ? vload(bias + v * VL) : vzero();
@@ -94,19 +98,32 @@ ERT_INLINE void dense_tile(const ert_dense *d, const float *x, const float *w, c
     const float *at[5];
 #pragma GCC unroll 5
     for (int i = 0; i < 5; i++) at[i] = x + span->offset + 3 * i * stride;
-    size_t left = span->count;
-    for (; left >= 4; left -= 4, w += 4 * 16, ahead += 16) {
-      __builtin_prefetch(ahead, 0, 2);
-      dense_steps(acc, at, stride, w, w_block, 4, P, Q);
+    for (size_t rest = span->count; rest > 0;) {
+      size_t left = rest < chain ? rest : chain;
+      rest -= left;
+      chain -= left;
+      for (; left >= 4; left -= 4, w += 4 * 16, ahead += 16) {
+        __builtin_prefetch(ahead, 0, 2);
+        dense_steps(acc, at, stride, w, w_block, 4, P, Q);
 #pragma GCC unroll 5
-      for (int i = 0; i < 5; i++) at[i] += 4;
-    }
-    for (; left > 0; left--, w += 16) {
-      dense_steps(acc, at, stride, w, w_block, 1, P, Q);
+        for (int i = 0; i < 5; i++) at[i] += 4;
+      }
+      for (; left > 0; left--, w += 16) {
+        dense_steps(acc, at, stride, w, w_block, 1, P, Q);
 #pragma GCC unroll 5
-      for (int i = 0; i < 5; i++) at[i]++;
+        for (int i = 0; i < 5; i++) at[i]++;
+      }
+      if (chain == 0) {
+        DENSE_EACH(p, v) {
+          total[p][v] = first ? acc[p][v] : total[p][v] + acc[p][v];
+          acc[p][v] = vzero();
+        }
+        first = false;
+        chain = ERT_CHAIN;
+      }
     }
   }
+  if (!first) DENSE_EACH(p, v) acc[p][v] += total[p][v];
   if (d->residual) {
     const float *residual = d->residual + y_at;
     DENSE_EACH(p, v) acc[p][v] += vload(residual + dense_at(d, p, v));

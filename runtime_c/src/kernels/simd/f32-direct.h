@@ -2,8 +2,8 @@
  *
  * Each tap loads P vectors of inputs and broadcasts K weights, so that planar rows are read and written as they lie. The
  * vectors of a tile are any P that follow one another in the rows, so that narrow rows fill it too; the last one of a row may
- * be part of a vector. An output is the same whatever tile it falls into: one chain of multiply-adds in the order of the
- * weights, the chain of f32-dense.h. */
+ * be part of a vector. An output is the same whatever tile it falls into: the chains of multiply-adds of f32-dense.h, in the
+ * order of the weights. */
 #ifndef ERT_KERNELS_SIMD_F32_DIRECT_H
 #define ERT_KERNELS_SIMD_F32_DIRECT_H
 
@@ -52,9 +52,12 @@ ERT_INLINE void direct_step(vf acc[DIRECT_MAX_K][DIRECT_MAX_P], const float *con
   }
 }
 
+#define DIRECT_EACH(k, p) \
+  _Pragma("GCC unroll 8") for (int k = 0; k < K; k++) _Pragma("GCC unroll 6") for (int p = 0; p < P; p++)
+
 /* Outputs of filters [filter, filter + K), as far as there are. */
 ERT_INLINE void direct_tile(const ert_direct *d, const direct_vectors *at, size_t filter, int K, int P) {
-  vf acc[DIRECT_MAX_K][DIRECT_MAX_P];
+  vf acc[DIRECT_MAX_K][DIRECT_MAX_P], total[DIRECT_MAX_K][DIRECT_MAX_P];
   const float *x[DIRECT_MAX_P];
 #pragma GCC unroll 6
   for (int p = 0; p < P; p++) x[p] = at->x[p];
@@ -65,8 +68,19 @@ ERT_INLINE void direct_tile(const ert_direct *d, const direct_vectors *at, size_
     for (int p = 0; p < P; p++) acc[k][p] = start;
   }
   const float *w = d->w + filter;
-  for (const ptrdiff_t *tap = d->taps, *end = tap + d->n_taps; tap < end; tap++, w += 16)
-    direct_step(acc, x, *tap, w, K, P);
+  bool first = true;
+  for (const ptrdiff_t *tap = d->taps, *end = tap + d->n_taps; tap < end;) {
+    const ptrdiff_t *until = end - tap < ERT_CHAIN ? end : tap + ERT_CHAIN;
+    const bool full = until - tap == ERT_CHAIN;
+    for (; tap < until; tap++, w += 16) direct_step(acc, x, *tap, w, K, P);
+    if (!full) break;
+    DIRECT_EACH(k, p) {
+      total[k][p] = first ? acc[k][p] : total[k][p] + acc[k][p];
+      acc[k][p] = vzero();
+    }
+    first = false;
+  }
+  if (!first) DIRECT_EACH(k, p) acc[k][p] += total[k][p];
   const vf lo = vsplat(d->lo), hi = vsplat(d->hi);
 #pragma GCC unroll 8
   for (int k = 0; k < K; k++) {

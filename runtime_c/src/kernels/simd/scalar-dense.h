@@ -5,9 +5,16 @@
 #include "kernels/simd/simd.h"
 
 static float dense_sum(const ert_dense *d, const float *x, const float *w, float sum) {
+  float total = 0.0f;
+  size_t products = 0;
   for (const ert_span *span = d->spans; span < d->spans + d->n_spans; span++)
-    for (size_t i = 0; i < span->count; i++, w += 16) sum += x[span->offset + (ptrdiff_t)i] * w[0];
-  return sum;
+    for (size_t i = 0; i < span->count; i++, w += 16) {
+      sum += x[span->offset + (ptrdiff_t)i] * w[0];
+      if (++products % ERT_CHAIN != 0) continue;
+      total = products == ERT_CHAIN ? sum : total + sum;
+      sum = 0.0f;
+    }
+  return products < ERT_CHAIN ? sum : sum + total;
 }
 
 static void dense_pixel(const ert_dense *d, size_t row, size_t pixel, size_t block) {
