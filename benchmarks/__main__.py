@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import importlib
 
-NAMES = ("cpu", "layers", "overhead", "conformance", "im2col", "planner", "scaling")
-WITH_OPTIONS = ("cpu", "layers")
+NAMES = ("cpu", "layers", "overhead", "conformance", "im2col", "planner", "scaling", "kernels_static")
+WITH_OPTIONS = ("cpu", "layers", "kernels_static")
 
 
 def main() -> None:
