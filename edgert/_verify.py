@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgert._races import ALL_CORES, Races
-from edgert.dtypes import DTYPES
+from edgert.dtypes import CONSTANT_ONLY, DTYPES
 from edgert.errors import MalformedError
 from edgert.layouts import DEPTH16, LANES, LAYOUT_NAMES, PLANAR, WEIGHT16, blocked_axis, least_rank, stored_shape
 
@@ -29,9 +29,10 @@ PAIRS_PER_BYTE = 16  # of operands that are compared, for each byte of the metad
 
 def tensor_type(dtype: int, layout: int, place: int, shape: tuple[int, ...], where: str) -> None:
     """The encoded type of a tensor: known numbers, and a size that 64 bits can count."""
-    _expect(dtype in DTYPES, f"{where}.dtype", "an element type of 1 to 10", dtype)
+    _expect(dtype in DTYPES, f"{where}.dtype", "an element type of 1 to 12", dtype)
     _expect(layout < len(LAYOUT_NAMES), f"{where}.layout", "a layout of 0 to 3", layout)
     _expect(place <= 3, f"{where}.place", "a place of 0 to 3", place)
+    _expect(dtype not in CONSTANT_ONLY or place == 1, f"{where}.place", "a segment for f16 and bf16", place)
     _expect(len(shape) <= MAX_RANK, f"{where}.shape", "at most 8 dimensions", len(shape))
     _expect(all(0 <= extent <= MAX_BYTES for extent in shape), f"{where}.shape", "extents of 0 to 2^48", shape)
     _expect(len(shape) >= least_rank(layout), f"{where}.shape", f"{least_rank(layout)} dimensions or more", len(shape))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["DTYPES", "Array", "address"]
+__all__ = ["CONSTANT_ONLY", "DTYPES", "Array", "address"]
 
 Array = np.ndarray[Any, Any]
 
@@ -21,7 +21,10 @@ DTYPES: dict[int, np.dtype[Any]] = {
     8: np.dtype("<u4"),
     9: np.dtype("<u8"),
     10: np.dtype("?"),
+    11: np.dtype("<f2"),
+    12: np.dtype("<u2"),  # the bits of bf16
 }
+CONSTANT_ONLY = (11, 12)  # f16, bf16
 
 
 def address(array: Array) -> int:

@@ -64,6 +64,7 @@ def pack(
     cores: Sequence[int] = (),
     implementation: str | None = None,
     winograd: str = "strict",
+    precision: str = "f32",
     search: str | Strategy = "exact",
     partial_sums: bool = False,
     measured: Mapping[str, Measured] | None = None,
@@ -96,6 +97,7 @@ def pack(
         cores=cores,
         implementation=implementation,
         winograd=winograd,
+        precision=precision,
         search=search,
         partial_sums=partial_sums,
         measured=measured,
@@ -118,6 +120,7 @@ def compile_model(
     cores: Sequence[int] = (),
     implementation: str | None = None,
     winograd: str = "strict",
+    precision: str = "f32",
     search: str | Strategy = "exact",
     partial_sums: bool = False,
     measured: Mapping[str, Measured] | None = None,
@@ -128,7 +131,7 @@ def compile_model(
 ) -> Bundle:
     """Everything `pack` does but writing the file."""
     known = measured or {}
-    chosen = [resolve(name, winograd=winograd) for name in dict.fromkeys(targets)]
+    chosen = [resolve(name, winograd=winograd, precision=precision) for name in dict.fromkeys(targets)]
     chosen = [known[target.name].on(target) if target.name in known else target for target in chosen]
     if not chosen:
         raise TargetError("no target to pack for was given")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,7 @@ class Core:
     l3_gbps: float
     dram_gbps: float
     efficiency: Efficiency
+    bf16_speed: float = 1.0  # products of bf16 that take as long as one of float32
 
     @property
     def gflops(self) -> float:
@@ -150,8 +151,10 @@ class Machine:
 
 
 def _read(kind: type, table: Mapping[str, Any], where: str, **given: object) -> dict[str, Any]:
-    """The fields of the dataclass `kind` out of a table that has exactly those that are not `given`."""
-    wanted = {field.name: str(field.type) for field in fields(kind) if field.name not in given}
+    """The fields of the dataclass `kind` out of a table that has exactly those that are not `given`; those with a
+    default may be absent."""
+    left = (field for field in fields(kind) if field.name not in given)
+    wanted = {field.name: str(field.type) for field in left if field.name in table or field.default is MISSING}
     _same_keys(wanted, table, where)
     found = dict(given)
     for name, type in wanted.items():

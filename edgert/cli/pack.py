@@ -37,6 +37,9 @@ def pack(
         str,
         typer.Option("--winograd", help="For 3x3 convolutions: off, strict (as exact as others) or fast."),
     ] = "strict",
+    precision: Annotated[
+        str, typer.Option("--precision", help="Of weights, and of products where that is faster: f32, f16 or bf16.")
+    ] = "f32",
     search: Annotated[
         str, typer.Option("--search", help="How to plan: exact, none, rows or greedy; policy learns from timed plans.")
     ] = "exact",
@@ -90,6 +93,7 @@ def pack(
             cores=counts,
             implementation=implementation,
             winograd=winograd,
+            precision=precision,
             search=policy(seconds, targets, counts, device, tell) if search == "policy" else search,
             partial_sums=partial_sums,
             measured=measured,

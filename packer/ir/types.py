@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Box", "DType", "TensorType", "extents_of", "whole"]
+__all__ = ["VALUE_TYPES", "Box", "DType", "TensorType", "extents_of", "whole"]
 
 Box = tuple[tuple[int, int], ...]  # a part of a tensor: begin and end along each dimension
 
@@ -26,10 +26,12 @@ class DType(enum.IntEnum):
     U32 = 8
     U64 = 9
     BOOL = 10
+    F16 = 11  # of packed weights only, as BF16
+    BF16 = 12
 
     @property
     def numpy(self) -> np.dtype:
-        """The numpy dtype with the same element layout."""
+        """The numpy dtype with the same element layout; BF16 is carried as its bits."""
         return _NUMPY[self]
 
     @property
@@ -60,6 +62,8 @@ _NUMPY: dict[DType, np.dtype] = {
     DType.BOOL: np.dtype(np.bool_),
 }
 _FROM_NUMPY = {value: key for key, value in _NUMPY.items()}
+VALUE_TYPES = tuple(_NUMPY)  # what the values of a graph may have
+_NUMPY |= {DType.F16: np.dtype(np.float16), DType.BF16: np.dtype(np.uint16)}
 
 
 @dataclass(frozen=True, slots=True)

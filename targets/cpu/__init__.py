@@ -14,6 +14,7 @@ from targets.base import Form, Layout, Lowered, Target, TargetError, Work
 from targets.cpu.cost import reorder_seconds, seconds
 from targets.cpu.forms import forms
 from targets.cpu.lower import lower, lower_sum, reorder
+from targets.cpu.precision import SETTINGS as PRECISIONS
 from targets.cpu.restrict import grain, restrict, splittable
 from targets.cpu.winograd import SETTINGS
 from targets.machine import Machine
@@ -37,12 +38,13 @@ class CpuTarget:
     machine: Machine
     core_counts: tuple[int, ...]
     winograd: str = "strict"  # which of its algorithms: a key of SETTINGS
+    precision: str = "f32"  # what weights may be rounded to: a key of PRECISIONS
 
     def on(self, machine: Machine) -> CpuTarget:
         return replace(self, machine=machine)
 
     def forms(self, graph: Graph, node: Node) -> tuple[Form, ...]:
-        return forms(graph, node, self.winograd)
+        return forms(graph, node, self.winograd, self.precision)
 
     def seconds(self, work: Work, form: Form, distances: Sequence[int], core: int, active: int) -> float:
         return seconds(self.machine, work, form, distances, core, active)
@@ -69,10 +71,13 @@ class CpuTarget:
         return lower_sum(node)
 
 
-def create(name: str, winograd: str = "strict") -> Target:
-    """The CPU target called `name`, a key of TARGETS; raises TargetError for an unknown setting of `winograd`."""
+def create(name: str, winograd: str = "strict", precision: str = "f32") -> Target:
+    """The CPU target called `name`, a key of TARGETS; raises TargetError for an unknown setting."""
     if winograd not in SETTINGS:
         raise TargetError(f"winograd: expected {', '.join(SETTINGS)}, got '{winograd}'")
+    if precision not in PRECISIONS:
+        raise TargetError(f"precision: expected {', '.join(PRECISIONS)}, got '{precision}'")
     board = _BOARDS[name]
     arch = platform.machine() if board["arch"] == "host" else board["arch"]
-    return CpuTarget(name, arch, board["description"], Machine.load(board["machine"]), tuple(board["cores"]), winograd)
+    machine, cores = Machine.load(board["machine"]), tuple(board["cores"])
+    return CpuTarget(name, arch, board["description"], machine, cores, winograd, precision)

@@ -11,6 +11,7 @@ from packer.ir.ops import Binary, Concat, Conv, Lrn, MatMul, Pool, Reduce, Resiz
 from targets.base import Form, Layout
 from targets.cpu.depthwise import MOST_TAPS
 from targets.cpu.lower import is_linear
+from targets.cpu.precision import precisions_of
 from targets.cpu.sparse import MOST_LINES, taps_of
 from targets.cpu.winograd import tiles_of
 
@@ -27,15 +28,21 @@ def is_depthwise(graph: Graph, node: Node) -> bool:
     return node.op.group == weights.shape[0] and weights.shape[1] == 1 and graph.constant(node.inputs[1]) is not None
 
 
-def forms(graph: Graph, node: Node, winograd: str = "strict") -> tuple[Form, ...]:
-    """The forms of `node`; of Winograd's those that the setting allows."""
+def forms(graph: Graph, node: Node, winograd: str = "strict", precision: str = "f32") -> tuple[Form, ...]:
+    """The forms of `node`; of Winograd's, and of reduced weights, those that the settings allow."""
     op = node.op
     if isinstance(op, Conv):
-        return (*_convolutions(graph, node), *_winograd(graph, node, winograd))
+        return (*_convolutions(graph, node, precision), *_winograd(graph, node, winograd))
     found = [_form(graph, node, PLANAR, PLANAR)]
-    if isinstance(op, MatMul) and is_linear(graph, node) and graph.density(node.inputs[1]) <= _SPARSE:
-        found = [_form(graph, node, PLANAR, PLANAR, "packed")]
-        found.append(replace(_form(graph, node, PLANAR, PLANAR, "sparse"), arithmetic="sparse"))
+    if isinstance(op, MatMul) and is_linear(graph, node):
+        ways = precisions_of(graph, node, precision)
+        if graph.density(node.inputs[1]) <= _SPARSE:
+            ways = (*(ways or ("packed",)), "sparse")
+        if ways:
+            found = [
+                replace(_form(graph, node, PLANAR, PLANAR, way), arithmetic="" if way == "packed" else way)
+                for way in ways
+            ]
     output = graph.type(node.outputs[0])
     if output.dtype is not DType.F32 or output.rank < 3 or output.elements == 0 or len(node.outputs) > 1:
         return tuple(found)
@@ -55,13 +62,18 @@ def forms(graph: Graph, node: Node, winograd: str = "strict") -> tuple[Form, ...
     return tuple(found)
 
 
-def _convolutions(graph: Graph, node: Node) -> list[Form]:
-    """Depthwise or packed in every pair of layouts; direct over planar rows; by the non-zeros of sparse weights; as a
-    matrix product over patches: Caffe's way with patches as columns, and with contiguous copies out of a channels-last
-    image (methods of Wu & Wu), patches as rows."""
+def _convolutions(graph: Graph, node: Node, precision: str) -> list[Form]:
+    """Depthwise or packed, with reduced weights if they may be, in every pair of layouts (products of bf16: of blocks);
+    direct over planar rows; by the non-zeros of sparse weights; as a matrix product over patches: Caffe's way with
+    patches as columns, and with contiguous copies out of a channels-last image (methods of Wu & Wu), patches as
+    rows."""
     name = "depthwise" if is_depthwise(graph, node) else "packed"
     blocked = (PLANAR, BLOCK16) if graph.type(node.outputs[0]).elements > 0 else (PLANAR,)
-    found = [_form(graph, node, x, y, name) for x in blocked for y in blocked]
+    ways = precisions_of(graph, node, precision) if name == "packed" and len(blocked) > 1 else ()
+    found = [_form(graph, node, x, y, name) for x in blocked for y in blocked if not ways]
+    for way in ways:
+        layouts = [(x, y) for x in (blocked if way != "bf16" else (BLOCK16,)) for y in blocked]
+        found += [replace(_form(graph, node, x, y, way), arithmetic=way) for x, y in layouts]
     if name == "depthwise" and _has_tap_lists(graph, node):
         found[0] = _form(graph, node, PLANAR, PLANAR, "depthwise-planar")
     if name == "packed":

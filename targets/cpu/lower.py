@@ -16,6 +16,7 @@ from targets.base import Attribute, Form, Layout, Lowered, Operand, Work, attrib
 from targets.cpu.cost.conv import geometry
 from targets.cpu.depthwise import tap_lists
 from targets.cpu.packing import block16, depth16, weight16
+from targets.cpu.precision import rounded, stored_type
 from targets.cpu.sparse import Stream, conv_stream, matrix_stream, taps_of
 from targets.cpu.tiling import Engine, tiling
 from targets.cpu.winograd import transformed
@@ -38,7 +39,7 @@ def lower(graph: Graph, node: Node, form: Form, machine: Machine) -> Lowered:
     if isinstance(node.op, Conv):
         return _im2col(graph, node, form) if form.implementation.startswith("im2col") else _conv(graph, node, form)
     if isinstance(node.op, MatMul) and is_linear(graph, node):
-        return _linear(graph, node)
+        return _linear(graph, node, form)
     if isinstance(node.op, Slice) and form.outputs[0] is Layout.BLOCK16:
         return _cut(graph, node)
     if isinstance(node.op, COPIES):
@@ -78,6 +79,7 @@ def _conv(graph: Graph, node: Node, form: Form) -> Lowered:
         packed = _constant(graph, node.inputs[1], (weights.shape[0], *weights.shape[2:]), Layout.DEPTH16)
     else:
         packed = _constant(graph, node.inputs[1], (*grouped, *weights.shape[1:]), Layout.WEIGHT16)
+        packed = _reduced(packed, form)
     inputs: list[Operand | None] = [_operand(graph, node.inputs[0], form.inputs[0]), packed]
     if len(node.inputs) > 2:
         bias = node.inputs[2]
@@ -88,7 +90,7 @@ def _conv(graph: Graph, node: Node, form: Form) -> Lowered:
         )
     if len(node.inputs) > 3:
         inputs.append(_operand(graph, node.inputs[3], form.inputs[3]))
-    kernel = "conv" if form.implementation == "packed" else f"conv_{form.implementation}"
+    kernel = "conv" if form.implementation.startswith("packed") else f"conv_{form.implementation}"
     return Lowered(kernel, tuple(inputs), attributes_of(op))
 
 
@@ -194,16 +196,24 @@ def is_linear(graph: Graph, node: Node) -> bool:
     )
 
 
-def _linear(graph: Graph, node: Node) -> Lowered:
+def _linear(graph: Graph, node: Node, form: Form) -> Lowered:
     b = graph.constant(node.inputs[1])
     assert b is not None
     depth, columns = b.shape
     shape = TensorType(DType.F32, (1, columns, depth))
-    packed = Operand(data=weight16(b.T.reshape(shape.shape)), type=shape, layout=Layout.WEIGHT16)
+    packed = _reduced(Operand(data=weight16(b.T.reshape(shape.shape)), type=shape, layout=Layout.WEIGHT16), form)
     inputs: list[Operand | None] = [_operand(graph, node.inputs[0], Layout.PLANAR), packed]
     if len(node.inputs) > 2 and node.inputs[2] is not None:
         inputs.append(_constant(graph, node.inputs[2], (columns,), Layout.BLOCK16))
     return Lowered("linear", tuple(inputs), attributes_of(node.op))
+
+
+def _reduced(packed: Operand, form: Form) -> Operand:
+    """Packed weights as the form stores them."""
+    dtype = stored_type(form.implementation)
+    if dtype is DType.F32 or packed.data is None or packed.type is None:
+        return packed
+    return replace(packed, data=rounded(packed.data, dtype), type=replace(packed.type, dtype=dtype))
 
 
 def _operand(graph: Graph, name: str | None, layout: Layout) -> Operand | None:

@@ -13,12 +13,12 @@ from packer.ir.ops.base import Dependence, Op, Part
 from packer.ir.ops.pointwise import saturate
 from packer.ir.ops.region import box_before_reduction, full_along, reduction_dependence
 from packer.ir.ops.shape import expect, expect_axes, expect_choice, expect_dtype, operands, with_shape, without_axes
-from packer.ir.types import Box, DType, TensorType
+from packer.ir.types import VALUE_TYPES, Box, DType, TensorType
 
 __all__ = ["REDUCE_KINDS", "ArgReduce", "CumSum", "Reduce", "Softmax"]
 
 REDUCE_KINDS = ("sum", "mean", "prod", "max", "min", "l1", "l2", "log_sum", "log_sum_exp", "sum_square")
-_NUMBERS = tuple(dtype for dtype in DType if dtype is not DType.BOOL)
+_NUMBERS = tuple(dtype for dtype in VALUE_TYPES if dtype is not DType.BOOL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,8 @@ typedef enum edgert_dtype {
   EDGERT_U32 = 8,
   EDGERT_U64 = 9,
   EDGERT_BOOL = 10,
+  EDGERT_F16 = 11, /* of weights only */
+  EDGERT_BF16 = 12,
 } edgert_dtype;
 
 enum { EDGERT_MAX_RANK = 8 };

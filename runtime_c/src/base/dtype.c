@@ -7,12 +7,14 @@ static const struct {
 } types[ERT_DTYPE_COUNT] = {
     [EDGERT_F32] = {"f32", 4}, [EDGERT_U8] = {"u8", 1},     [EDGERT_I8] = {"i8", 1},   [EDGERT_U16] = {"u16", 2},
     [EDGERT_I16] = {"i16", 2}, [EDGERT_I32] = {"i32", 4},   [EDGERT_I64] = {"i64", 8}, [EDGERT_U32] = {"u32", 4},
-    [EDGERT_U64] = {"u64", 8}, [EDGERT_BOOL] = {"bool", 1},
+    [EDGERT_U64] = {"u64", 8}, [EDGERT_BOOL] = {"bool", 1}, [EDGERT_F16] = {"f16", 2}, [EDGERT_BF16] = {"bf16", 2},
 };
 
 static const char *const layouts[ERT_LAYOUT_COUNT] = {"planar", "block16", "weight16", "depth16"};
 
 size_t ert_dtype_bytes(uint8_t dtype) { return dtype < ERT_DTYPE_COUNT ? types[dtype].bytes : 0; }
+
+bool ert_dtype_reduced(uint8_t dtype) { return dtype == EDGERT_F16 || dtype == EDGERT_BF16; }
 
 const char *ert_dtype_name(uint8_t dtype) { return ert_dtype_bytes(dtype) ? types[dtype].name : "?"; }
 

@@ -8,10 +8,13 @@
 
 #include "base/kernel.h"
 
-enum { ERT_DTYPE_COUNT = 11, ERT_LAYOUT_COUNT = 4 };
+enum { ERT_DTYPE_COUNT = 13, ERT_LAYOUT_COUNT = 4 };
 
 /* Bytes of one element; 0 for a number that is no element type. */
 size_t ert_dtype_bytes(uint8_t dtype);
+
+/* Whether it is a type of constants only: f16 or bf16. */
+bool ert_dtype_reduced(uint8_t dtype);
 
 /* "f32", ...; "?" for a number that is no element type. */
 const char *ert_dtype_name(uint8_t dtype);

@@ -39,7 +39,9 @@ edgert_status ert_entry_read(const ert_program *p, uint32_t id, ert_entry *out) 
       .root = ert_u32(table, ERT_FIELD_TENSOR_ROOT, ERT_NO_ROOT),
       .offset = ert_u64(table, ERT_FIELD_TENSOR_OFFSET, 0),
   };
-  if (!ert_dtype_bytes(out->dtype)) return ert_fail_tensor(p, id, "element type", "1 to 10", number(out->dtype).s);
+  if (!ert_dtype_bytes(out->dtype)) return ert_fail_tensor(p, id, "element type", "1 to 12", number(out->dtype).s);
+  if (ert_dtype_reduced(out->dtype) && out->place != ERT_PLACE_SEGMENT)
+    return ert_fail_tensor(p, id, "place of f16 or bf16", "a segment", number(out->place).s);
   if (out->layout >= ERT_LAYOUT_COUNT)
     return ert_fail_tensor(p, id, "layout", below(ERT_LAYOUT_COUNT).s, number(out->layout).s);
   if (!ert_tensor_size(out->dtype, out->layout, out->rank, out->shape, &out->elements, &out->bytes))

@@ -1,4 +1,5 @@
-/* conv: convolution with packed weights, bias, residual and activation, over planar or blocked activations. */
+/* conv: convolution with packed weights, bias, residual and activation, over planar or blocked activations. conv_bf16: the
+ * same with inputs rounded to bf16 while they are gathered. */
 #include <string.h>
 
 #include "kernels/activation.h"
@@ -6,6 +7,7 @@
 #include "kernels/conv_plan.h"
 #include "kernels/simd/simd.h"
 #include "kernels/tensor.h"
+#include "kernels/weights.h"
 
 /* Output blocks finished at a time when they pass through scratch or an activation function. */
 enum { TILE_BLOCKS = 4 };
@@ -13,6 +15,9 @@ enum { TILE_BLOCKS = 4 };
 typedef struct conv_state {
   ert_conv_plan plan;
   const ert_simd *simd;
+  ert_weights weights;
+  bool rounded;   /* inputs to bf16 */
+  size_t element; /* bytes of an input that is gathered */
   ert_finish finish;
   ert_strides x, y, residual;
   ert_weight_strides w;
@@ -23,7 +28,10 @@ typedef struct conv_state {
   ert_span spans[];
 } conv_state;
 
-static edgert_status conv_prepare(ert_prepare *p) {
+/* Where scratch has the tile behind the band. */
+static size_t tile_at(const conv_state *s) { return ((size_t)s->plan.band_size * s->element + 63) / 64 * 64; }
+
+static edgert_status prepare(ert_prepare *p, bool rounded) {
   ert_conv_geometry g;
   ERT_TRY(ert_conv_expect_packed(p, &g));
   ert_allow_in_place(p, 3);
@@ -39,7 +47,7 @@ static edgert_status conv_prepare(ert_prepare *p) {
       ert_positions_joined(&x, g.in) && ert_positions_joined(&y, g.out) && ert_positions_joined(&residual, g.out);
   ert_conv_plan plan;
   conv_state *s;
-  if (!ert_conv_plan_make(&g, &x, joined, p->workers, &plan))
+  if (!ert_conv_plan_make(&g, &x, joined, p->workers, rounded, &plan))
     return ert_reject(p, "inputs of one output row", "fewer bytes than memory can have", "more");
   const double positions = (double)plan.rows * (double)plan.columns;
   ERT_TRY(ert_conv_expect_worth(p, plan.band_size, positions * (double)g.filters * (double)plan.weights));
@@ -52,6 +60,9 @@ static edgert_status conv_prepare(ert_prepare *p) {
   ERT_TRY(ert_state(p, sizeof *s + all * sizeof *s->spans, (void **)&s));
   s->plan = plan;
   s->simd = p->simd;
+  s->weights = ert_weights_of(p->step->in[1]);
+  s->rounded = rounded;
+  s->element = rounded ? p->simd->bf16_bytes : sizeof(float);
   s->x = x, s->y = y, s->residual = residual;
   s->w = ert_weight_strides_of(p->step->in[1]);
   s->bias_group = bias ? ert_stride(bias, 0) : 0;
@@ -65,16 +76,26 @@ static edgert_status conv_prepare(ert_prepare *p) {
     if (n_spans[lane] > 0) ert_conv_plan_spans(&s->plan, (int64_t)lane, s->spans + first);
   }
   const int64_t tile = s->store_tile ? TILE_BLOCKS * plan.rows * plan.columns * 16 : 0;
-  p->step->scratch_bytes = (size_t)(plan.band_size + 16 + tile) * sizeof(float);
+  p->step->scratch_bytes = tile_at(s) + (size_t)tile * sizeof(float);
   p->step->tasks = g.batch * g.groups * plan.g.out[0] * plan.row_bands * plan.column_bands * plan.runs;
   return EDGERT_OK;
 }
 
+static edgert_status conv_prepare(ert_prepare *p) { return prepare(p, false); }
+
+static edgert_status conv_bf16_prepare(ert_prepare *p) {
+  ERT_TRY(ert_expect_operands(p, 2, 4, 1, 1));
+  ERT_TRY(ert_expect_layout(p, p->step->in[0], ERT_LAYOUT_BLOCK16));
+  ERT_TRY(ert_expect_dtype(p, p->step->in[1], EDGERT_BF16));
+  return prepare(p, true);
+}
+
 /* Copies the inputs that a band of outputs needs to scratch, with zeros where they lie in the padding. */
-static void gather_band(const conv_state *s, const ert_conv_task *t, const float *x, float *band) {
+static void gather_band(const conv_state *s, const ert_conv_task *t, const float *x, char *band) {
   const ert_conv_plan *plan = &s->plan;
   const ert_conv_geometry *g = &plan->g;
-  const int64_t lanes = plan->lanes, in_columns = (t->columns - 1) * g->stride[2] + g->reach[2] + 1;
+  const int64_t element = (int64_t)s->element, lanes = plan->lanes,
+                in_columns = (t->columns - 1) * g->stride[2] + g->reach[2] + 1;
   const int64_t in_rows = (t->rows - 1) * g->stride[1] + g->reach[1] + 1;
   const int64_t column = t->column * g->stride[2] - g->pad[2];
   const int64_t lane = ert_conv_plan_lane(plan, t->group), channel = t->group * g->channels - lane;
@@ -82,20 +103,27 @@ static void gather_band(const conv_state *s, const ert_conv_task *t, const float
   const int64_t left = ert_clamp64(-column, 0, in_columns), right = ert_clamp64(g->in[2] - column, left, in_columns);
   for (int64_t plane = 0; plane < g->kernel[0]; plane++)
     for (int64_t r = 0; r < in_rows; r++) {
-      float *line = band + plane * plan->plane + r * plan->row;
+      char *line = band + (plane * plan->plane + r * plan->row) * element;
       const int64_t d = t->depth * g->stride[0] - g->pad[0] + plane * g->dilation[0];
       const int64_t h = t->row * g->stride[1] - g->pad[1] + r;
       const bool inside = d >= 0 && d < g->in[0] && h >= 0 && h < g->in[1];
       const int64_t from = inside ? left : in_columns, to = inside ? right : in_columns;
       for (int64_t b = 0; b < plan->channel_blocks; b++) {
-        float *block = line + b * plan->block;
-        memset(block, 0, (size_t)(from * lanes) * sizeof(float));
-        memset(block + to * lanes, 0, (size_t)((in_columns - to) * lanes) * sizeof(float));
+        char *block = line + b * plan->block * element;
+        memset(block, 0, (size_t)(from * lanes * element));
+        memset(block + to * lanes * element, 0, (size_t)((in_columns - to) * lanes * element));
       }
       if (from == to) continue;
-      const ert_blocks blocks = {line + from * lanes, plan->block, lanes};
       const float *first = x + ert_position(&s->x, t->image, d, h, column + from);
-      ert_gather_channels(first, &s->x, channel, channels, 1, to - from, blocks);
+      char *inner = line + from * lanes * element;
+      if (!s->rounded) {
+        const ert_blocks blocks = {(float *)(void *)inner, plan->block, lanes};
+        ert_gather_channels(first, &s->x, channel, channels, 1, to - from, blocks);
+        continue;
+      }
+      for (int64_t b = 0; b < channels / 16; b++)
+        s->simd->round_bf16(first + (channel / 16 + b) * s->x.channel, inner + b * plan->block * element,
+                            (size_t)((to - from) * 16));
     }
 }
 
@@ -106,6 +134,10 @@ static void activate_rows(const conv_state *s, const ert_dense *d) {
       float *y = d->y + (ptrdiff_t)b * d->y_block + (ptrdiff_t)r * d->y_row;
       s->simd->unary(a->kind, a->alpha, a->beta, y, y, d->pixels * 16);
     }
+}
+
+static void multiply(const conv_state *s, const ert_dense *d) {
+  (s->rounded ? s->simd->dense_bf16 : s->simd->dense)(d);
 }
 
 /* Computes some blocks of a band in scratch, then stores them where their channels belong. y and residual are at the first
@@ -121,12 +153,12 @@ static void run_through_tile(const conv_state *s, const ert_conv_task *t, int64_
   d->residual = residual ? tile : NULL;
   const ert_blocks blocks = {tile, d->y_block, 16};
   if (residual) ert_gather_channels(residual, &s->residual, filter, filters, t->rows, t->columns, blocks);
-  s->simd->dense(d);
+  multiply(s, d);
   if (s->finish.function) activate_rows(s, d);
   ert_scatter_channels(blocks, y, &s->y, filter, filters, t->rows, t->columns);
 }
 
-static void run_task(const ert_step *step, const ert_conv_task *t, const float *x, float *tile) {
+static void run_task(const ert_step *step, const ert_conv_task *t, const void *x, float *tile) {
   const conv_state *s = step->state;
   const ert_conv_plan *plan = &s->plan;
   const ert_tensor *bias = step->n_in > 2 ? step->in[2] : NULL, *residual = step->n_in > 3 ? step->in[3] : NULL;
@@ -143,8 +175,10 @@ static void run_task(const ert_step *step, const ert_conv_task *t, const float *
         .x_row = plan->x_row,
         .spans = s->spans + s->first_span[lane],
         .n_spans = s->n_spans[lane],
-        .w = (const float *)step->in[1]->data + t->group * s->w.group + block * s->w.block,
+        .w = (const char *)step->in[1]->data +
+             (t->group * s->w.group + block * s->w.block) * ert_weights_bytes(s->weights),
         .w_block = s->w.block,
+        .weights = s->weights,
         .bias = bias ? (const float *)bias->data + t->group * s->bias_group + block * 16 : NULL,
         .y_pixel = 16,
         .rows = (size_t)t->rows,
@@ -162,7 +196,7 @@ static void run_task(const ert_step *step, const ert_conv_task *t, const float *
     d.residual = r ? r + at : NULL;
     d.y_row = s->y.row;
     d.y_block = s->y.channel;
-    s->simd->dense(&d);
+    multiply(s, &d);
     if (s->finish.function) activate_rows(s, &d);
   }
 }
@@ -172,7 +206,8 @@ static void conv_run(const ert_step *step, int64_t begin, int64_t end, void *scr
   const conv_state *s = step->state;
   const ert_conv_plan *plan = &s->plan;
   const ert_conv_geometry *g = &plan->g;
-  float *band = scratch, *tile = band + (plan->band_size + 15) / 16 * 16;
+  char *band = scratch;
+  float *tile = (float *)(void *)(band + tile_at(s));
   int64_t gathered = -1;
   for (int64_t i = begin; i < end; i++) {
     const ert_conv_task t = ert_conv_task_at(plan, i);
@@ -180,9 +215,14 @@ static void conv_run(const ert_step *step, int64_t begin, int64_t end, void *scr
     if (plan->gather && gathered != t.band) gather_band(s, &t, x, band);
     gathered = t.band;
     x += ert_position(&s->x, t.image, t.depth * g->stride[0], t.row * g->stride[1], t.column * g->stride[2]);
-    run_task(step, &t, plan->gather ? band : x + t.group * g->channels / 16 * s->x.channel, tile);
+    run_task(step, &t, plan->gather ? (const void *)band : x + t.group * g->channels / 16 * s->x.channel, tile);
   }
 }
 
 extern const ert_kernel ert_kernel_conv;
-const ert_kernel ert_kernel_conv = {.name = "conv", .prepare = conv_prepare, .run = conv_run, .views = true};
+const ert_kernel ert_kernel_conv = {
+    .name = "conv", .prepare = conv_prepare, .run = conv_run, .views = true, .reduced = true};
+
+extern const ert_kernel ert_kernel_conv_bf16;
+const ert_kernel ert_kernel_conv_bf16 = {
+    .name = "conv_bf16", .prepare = conv_bf16_prepare, .run = conv_run, .views = true, .reduced = true};

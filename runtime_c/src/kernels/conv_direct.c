@@ -80,7 +80,7 @@ static edgert_status direct_prepare(ert_prepare *p) {
   const bool joined = ert_positions_joined(&state.x, g.in) && ert_positions_joined(&state.y, g.out) &&
                       ert_positions_joined(&state.residual, g.out);
   size_t band;
-  if (!ert_conv_plan_make(&g, &state.x, joined, p->workers, &state.plan) || !lay_out(&state, &band))
+  if (!ert_conv_plan_make(&g, &state.x, joined, p->workers, false, &state.plan) || !lay_out(&state, &band))
     return ert_reject(p, "inputs of one output row", "fewer bytes than memory can have", "more");
   const ert_conv_plan *plan = &state.plan;
   const double positions = (double)plan->rows * (double)plan->columns;

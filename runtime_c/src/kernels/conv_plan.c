@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "kernels/partition.h"
+#include "kernels/weights.h"
 
 enum {
   BAND_FLOATS = 128 * 1024, /* inputs of a band stay in the second-level cache beside the weights of a few blocks */
@@ -14,8 +15,7 @@ edgert_status ert_conv_expect_packed(const ert_prepare *p, ert_conv_geometry *g)
   const ert_step *step = p->step;
   const ert_tensor *x = step->in[0], *w = step->in[1], *y = step->out[0];
   const ert_tensor *bias = step->n_in > 2 ? step->in[2] : NULL, *residual = step->n_in > 3 ? step->in[3] : NULL;
-  ERT_TRY(ert_expect_dtype(p, w, EDGERT_F32));
-  ERT_TRY(ert_expect_layout(p, w, ERT_LAYOUT_WEIGHT16));
+  ERT_TRY(ert_expect_weights(p, w));
   if (w->rank != x->rank + 1) return ert_reject(p, "rank of the weights", "one more than the input's", "%d", w->rank);
   ERT_TRY(ert_expect_activations(p, x));
   ERT_TRY(ert_expect_activations(p, y));
@@ -111,14 +111,14 @@ static void cut_for_workers(ert_conv_plan *plan, int64_t workers) {
   }
 }
 
-bool ert_conv_plan_make(const ert_conv_geometry *g, const ert_strides *x, bool joined, uint32_t workers,
+bool ert_conv_plan_make(const ert_conv_geometry *g, const ert_strides *x, bool joined, uint32_t workers, bool gather,
                         ert_conv_plan *out) {
   const bool blocked = x->blocked;
   ert_conv_plan plan = {.g = *g, .row_bands = 1, .column_bands = 1, .runs = 1, .blocked = blocked};
   if (g->channels == 0) without_inputs(&plan.g);
   if (joined) flatten(&plan.g);
   g = &plan.g;
-  plan.gather = g->channels > 0 && (!blocked || is_padded(g));
+  plan.gather = g->channels > 0 && (gather || !blocked || is_padded(g));
   plan.blocks = ert_ceil_divide(g->filters, 16);
   plan.unit = 2;
   plan.lanes = blocked ? 16 : ert_min64(g->channels, 16);

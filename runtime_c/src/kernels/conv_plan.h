@@ -7,7 +7,7 @@
 #include "kernels/conv_geometry.h"
 #include "kernels/simd/simd.h"
 
-/* Proves operands x, weights (WEIGHT16), [bias (BLOCK16)], [residual like y] -> y, x and y in any layout of activations, and
+/* Proves operands x, weights (WEIGHT16, any type of ert_weights), [bias (BLOCK16)], [residual like y] -> y, x and y in any layout of activations, and
  * reads the geometry. */
 edgert_status ert_conv_expect_packed(const ert_prepare *p, ert_conv_geometry *g);
 
@@ -31,8 +31,8 @@ typedef struct ert_conv_plan {
 } ert_conv_plan;
 
 /* Cuts the convolution of `g` over the input x; `joined`: the positions of images follow one another in x and in all that
- * has the shape of the output. False if a size overflows. */
-bool ert_conv_plan_make(const ert_conv_geometry *g, const ert_strides *x, bool joined, uint32_t workers,
+ * has the shape of the output; `gather`: inputs are copied even if they could be read in place. False if a size overflows. */
+bool ert_conv_plan_make(const ert_conv_geometry *g, const ert_strides *x, bool joined, uint32_t workers, bool gather,
                         ert_conv_plan *out);
 
 /* Where one task lies. */

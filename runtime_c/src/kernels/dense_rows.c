@@ -13,6 +13,7 @@ void ert_dense_rows_run(const ert_simd *simd, const ert_dense_rows *d, const ert
       .n_spans = 1,
       .w = d->w,
       .w_block = d->w_block,
+      .weights = d->weights,
       .bias = d->bias,
       .y = d->y,
       .y_pixel = d->y_pitch,
@@ -28,7 +29,7 @@ void ert_dense_rows_run(const ert_simd *simd, const ert_dense_rows *d, const ert
   if (rest > 0) {
     float *last = d->y + blocks * 16;
     if (d->add) ert_copy_rows(tile, 64, last, d->y_pitch * 4, d->rows, (size_t)rest * sizeof(float));
-    dense.w += blocks * dense.w_block;
+    dense.w = (const char *)d->w + blocks * d->w_block * ert_weights_bytes(d->weights);
     if (dense.bias) dense.bias += blocks * 16;
     dense.y = tile;
     dense.residual = d->add ? tile : NULL;

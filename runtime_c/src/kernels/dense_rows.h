@@ -9,8 +9,9 @@
 typedef struct ert_dense_rows {
   const float *x; /* rows of `depth` inputs, `x_pitch` floats apart */
   int64_t x_pitch;
-  const float *w; /* [depth][16] of the first block; blocks `w_block` floats apart */
+  const void *w; /* [depth][16] of the first block; blocks `w_block` weights apart */
   int64_t w_block;
+  ert_weights weights;
   const float *bias; /* [blocks][16] of the first block, or NULL */
   float *y;          /* row 0, first column of the first block; rows `y_pitch` floats apart */
   int64_t y_pitch;

@@ -5,6 +5,7 @@
 #include "kernels/dense_rows.h"
 #include "kernels/partition.h"
 #include "kernels/walk.h"
+#include "kernels/weights.h"
 
 /* A task computes a band of rows by a run of blocks of 16 columns. */
 typedef struct linear_state {
@@ -12,7 +13,8 @@ typedef struct linear_state {
   const ert_simd *simd;
   ert_walk walk; /* over the first elements of the rows of x and y */
   int64_t rows, depth, columns;
-  int64_t w_block;      /* floats between blocks of weights */
+  ert_weights weights;
+  int64_t w_block;      /* weights between their blocks */
   int64_t blocks, unit; /* blocks of 16 columns; runs are cut between multiples of `unit` */
   int64_t bands, runs;
   int64_t pitch;     /* of the copy of a band's rows in scratch; 0: they are read in place */
@@ -30,8 +32,7 @@ static edgert_status linear_prove(const ert_prepare *p) {
   const ert_tensor *bias = p->step->n_in > 2 ? p->step->in[2] : NULL;
   ERT_TRY(ert_expect_dtype(p, x, EDGERT_F32));
   ERT_TRY(ert_expect_layout(p, x, ERT_LAYOUT_PLANAR));
-  ERT_TRY(ert_expect_dtype(p, w, EDGERT_F32));
-  ERT_TRY(ert_expect_layout(p, w, ERT_LAYOUT_WEIGHT16));
+  ERT_TRY(ert_expect_weights(p, w));
   ERT_TRY(ert_expect_dtype(p, y, EDGERT_F32));
   ERT_TRY(ert_expect_layout(p, y, ERT_LAYOUT_PLANAR));
   if (x->rank < 1) return ert_reject(p, "rank of the input", "at least 1", "0");
@@ -78,6 +79,7 @@ static edgert_status linear_prepare(ert_prepare *p) {
   s->blocks = ert_ceil_divide(s->columns, 16);
   s->unit = s->rows == 1 ? 8 : s->rows <= 7 ? 4 : 2;
   linear_cut(s, p->workers);
+  s->weights = ert_weights_of(p->step->in[1]);
   s->w_block = p->step->in[1]->whole[2] * 16;
   s->walk.operands = 2;
   for (int i = 0; i < x->rank - 1; i++)
@@ -107,8 +109,9 @@ static void linear_band(const ert_step *step, int64_t row, int64_t rows, int64_t
     const ert_dense_rows d = {
         .x = copy ? copy : (const float *)step->in[0]->data + c.offset[0],
         .x_pitch = copy ? s->pitch : s->walk.stride[0][last],
-        .w = (const float *)step->in[1]->data + block * s->w_block,
+        .w = (const char *)step->in[1]->data + block * s->w_block * ert_weights_bytes(s->weights),
         .w_block = s->w_block,
+        .weights = s->weights,
         .bias = bias ? (const float *)bias->data + block * 16 : NULL,
         .y = (float *)step->out[0]->data + c.offset[1] + block * 16,
         .y_pitch = s->walk.stride[1][last],
@@ -146,4 +149,5 @@ static void linear_run(const ert_step *step, int64_t begin, int64_t end, void *s
   }
 }
 
-const ert_kernel ert_kernel_linear = {.name = "linear", .prepare = linear_prepare, .run = linear_run, .views = true};
+const ert_kernel ert_kernel_linear = {
+    .name = "linear", .prepare = linear_prepare, .run = linear_run, .views = true, .reduced = true};

@@ -12,6 +12,7 @@
   X(compress)            \
   X(concat)              \
   X(conv)                \
+  X(conv_bf16)           \
   X(conv_depthwise)      \
   X(conv_depthwise_planar) \
   X(conv_direct)         \

@@ -37,7 +37,7 @@ static edgert_status prepare_steps(edgert_session *session, ert_table program) {
     ert_step *step = &session->plan->steps[i];
     bool shared = session->plan->turns[i].core == ERT_ALL_CORES;
     ert_prepare prepare = {.step = step, .simd = session->simd, .workers = shared ? workers : 1};
-    ERT_TRY(ert_plan_expect_compact(&prepare));
+    ERT_TRY(ert_plan_expect_suited(&prepare));
     ERT_TRY(step->kernel->prepare(&prepare));
     ERT_TRY(ert_plan_expect_apart(session->plan, program, &prepare));
     if (step->scratch_bytes > scratch) scratch = step->scratch_bytes;

@@ -188,14 +188,20 @@ edgert_status ert_plan_expect_apart(const ert_plan *plan, ert_table program, con
   return EDGERT_OK;
 }
 
+static edgert_status expect_type(const ert_prepare *p, const ert_tensor *t) {
+  if (!t || p->step->kernel->reduced || !ert_dtype_reduced(t->dtype)) return EDGERT_OK;
+  return ert_reject(p, "type of an operand", "another one for this kernel", "%s", ert_dtype_name(t->dtype));
+}
+
 static edgert_status expect_compact_operand(const ert_prepare *p, const ert_tensor *t) {
   if (!t || t->compact) return EDGERT_OK;
   return ert_reject(p, "memory of an operand", "no gaps: the kernel takes no strided views", "the view '%.80s'",
                     t->name);
 }
 
-edgert_status ert_plan_expect_compact(const ert_prepare *p) {
+edgert_status ert_plan_expect_suited(const ert_prepare *p) {
   const ert_step *step = p->step;
+  for (uint32_t i = 0; i < step->n_in; i++) ERT_TRY(expect_type(p, step->in[i])); /* outputs are no constants */
   if (step->kernel->views) return EDGERT_OK;
   for (uint32_t i = 0; i < step->n_in; i++) ERT_TRY(expect_compact_operand(p, step->in[i]));
   for (uint32_t i = 0; i < step->n_out; i++) ERT_TRY(expect_compact_operand(p, step->out[i]));

@@ -41,8 +41,8 @@ typedef struct ert_plan {
  * into the bundle, tensors of the arena into `arena`, those of inputs and outputs nowhere yet. */
 edgert_status ert_plan_open(const edgert_bundle *bundle, ert_table program, uint8_t *arena, ert_plan **out);
 
-/* Proves that a step whose kernel takes no strided views has none; before its kernel prepares it. */
-edgert_status ert_plan_expect_compact(const ert_prepare *p);
+/* Proves that a step has no strided views, and nothing in f16 or bf16, unless its kernel takes them; before that prepares it. */
+edgert_status ert_plan_expect_suited(const ert_prepare *p);
 
 /* Proves of a prepared step that its outputs overlap no other operand, but the first exactly an input that the kernel
  * allows. `program` is the plan's. */

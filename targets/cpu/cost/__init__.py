@@ -46,6 +46,9 @@ __all__ = ["reorder_seconds", "seconds"]
 _Model = Callable[[Work, Form, Sequence[float], At], float]
 _CONVOLUTIONS: dict[str, _Model] = {
     "packed": conv_seconds,
+    "packed-f16": conv_seconds,
+    "packed-bf16": conv_seconds,
+    "bf16": conv_seconds,
     "depthwise": depthwise_seconds,
     "depthwise-planar": depthwise_planar_seconds,
     "direct": direct_seconds,

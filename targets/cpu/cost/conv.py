@@ -13,6 +13,7 @@ from targets.cpu.cost.dense import dense_seconds
 from targets.cpu.cost.move import transpose_cycles
 from targets.cpu.cost.operands import stored
 from targets.cpu.cost.pointwise import activation_cycles
+from targets.cpu.precision import stored_type
 
 __all__ = ["Geometry", "bands_of", "conv_seconds", "geometry"]
 
@@ -89,6 +90,10 @@ def conv_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> 
     repeats = g.images * g.groups * out[0]
     taps, blocks = prod(g.kernel) * g.channels, -(-g.filters // 16)
 
+    # Inputs of bf16 are multiplied in pairs.
+    pairs, row = form.implementation == "bf16", stored_type(form.implementation).bytes * 16.0
+    products = (taps / 2, 2 * row, at.bf16 / 2) if pairs else (taps, row, 1.0)
+
     # Each band goes over all weights: the first one fetches them, the others find them where they fit.
     joined = g.dilation[2] == 1 and (g.channels % 16 == 0 or (g.channels < 16 and planar_in))
     spans = -(-g.channels // 16) * g.kernel[0] * g.kernel[1] * (1 if joined else g.kernel[2])
@@ -97,16 +102,21 @@ def conv_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> 
     at_a_time = min(blocks, _TILE_BLOCKS) if through or late else blocks
     height, width = -(-out[1] // row_bands), -(-out[2] // column_bands)
     times = blocks / at_a_time * repeats * rows * columns / (height * width)
-    total = times * dense_seconds(at, height, width, at_a_time, taps, spans, distances[1])
+
+    def work_of(distance: float) -> float:
+        taps, row, speed = products
+        return dense_seconds(at, height, width, at_a_time, taps, spans, distance, row, speed)
+
+    total = times * work_of(distances[1])
     if bands > 1:
-        total += times * (bands - 1) * dense_seconds(at, height, width, at_a_time, taps, spans, blocks * taps * 64.0)
+        total += times * (bands - 1) * work_of(blocks * taps * row)
 
     moved = at.moved(stored(work.inputs[0], form.inputs[0]), distances[0])
-    if g.channels > 0 and (planar_in or g.padded):
+    if g.channels > 0 and (planar_in or pairs or g.padded):
         lines = repeats * bands * g.kernel[0] * g.read(1, height)
         extent, lanes = g.read(2, width), 16 if not planar_in else min(g.channels, 16)
         groups = -(-g.channels // lanes)
-        band = groups * extent * lanes * 4.0
+        band = groups * extent * lanes * (2.0 if pairs else 4.0)
         cycles = lines * groups * (_LINE + extent * lanes / 16.0 / at.store)
         if planar_in:
             cycles += lines * transpose_cycles(min(extent, g.inside[2]), g.channels)

@@ -37,8 +37,20 @@ def _groups(lanes: int, pixels: int, blocks: int) -> tuple[tuple[int, int, int],
     return tuple(found)
 
 
-def dense_seconds(at: At, rows: int, pixels: int, blocks: int, taps: int, spans: int, distance: float) -> float:
+def dense_seconds(
+    at: At,
+    rows: int,
+    pixels: int,
+    blocks: int,
+    taps: float,
+    spans: int,
+    distance: float,
+    row: float = 64.0,
+    speed: float = 1.0,
+) -> float:
     """`rows` rows of `pixels` by `blocks` blocks of 16 outputs, each a sum over `taps` inputs that lie in `spans` runs.
+    Each tap of a block has a `row` of weights of so many bytes, and its products are made at `speed`, relative to
+    those of float32.
 
     The weights were last touched `distance` bytes ago. They are fetched ahead while the tiles before them are computed.
     """
@@ -46,10 +58,8 @@ def dense_seconds(at: At, rows: int, pixels: int, blocks: int, taps: int, spans:
     broadcast = _BROADCAST if at.lanes > 4 else load / 4
     for width, times, tiles in _groups(at.lanes, pixels, blocks):
         count = pixels / tiles * width * vectors
-        again = (
-            width * 64.0 * at.reach(2.0 * width * taps * 64.0)[0] / at.cycle
-        )  # from the cache that these weights fit
-        tap = max(count / at.fma, width * vectors * load + pixels / tiles * broadcast, at.latency, again)
+        again = width * row * at.reach(2.0 * width * taps * row)[0] / at.cycle  # from the cache that these weights fit
+        tap = max(count / at.fma / speed, width * vectors * load + pixels / tiles * broadcast, at.latency, again)
         cycles += times * rows * tiles * (taps * tap + spans * _SPAN + _TILE + count / at.store)
     busy = cycles * at.cycle / at.efficiency.dense
-    return max(busy, at.moved(blocks * taps * 64.0, distance))
+    return max(busy, at.moved(blocks * taps * row, distance))

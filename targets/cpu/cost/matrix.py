@@ -12,6 +12,7 @@ from targets.cpu.cost.conv import geometry
 from targets.cpu.cost.dense import dense_seconds
 from targets.cpu.cost.operands import stored
 from targets.cpu.cost.pointwise import activation_cycles
+from targets.cpu.precision import stored_type
 
 __all__ = ["conv_transpose_seconds", "im2col_seconds", "matmul_seconds"]
 
@@ -43,9 +44,10 @@ def matmul_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -
     if work.constant[1] and b.rank == 2:  # linear
         bands = -(-rows // max(_BAND // max(depth, 1), 14))
         band = -(-rows // bands)
-        busy = dense_seconds(at, 1, band, blocks, depth, 1, distances[1])
+        row = stored_type(form.implementation).bytes * 16.0
+        busy = dense_seconds(at, 1, band, blocks, depth, 1, distances[1], row)
         if bands > 1:
-            busy += (bands - 1) * dense_seconds(at, 1, band, blocks, depth, 1, blocks * depth * 64.0)
+            busy += (bands - 1) * dense_seconds(at, 1, band, blocks, depth, 1, blocks * depth * row, row)
         return busy + late
     batches = prod(y.shape[:-2]) if y.rank > 2 else 1
     return late + batches * _gemm_seconds(at, rows // max(batches, 1), depth, columns, distances[1])

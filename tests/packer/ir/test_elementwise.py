@@ -19,6 +19,7 @@ from packer.ir.ops import (
 from packer.ir.ops.elementwise import BINARY_KINDS, UNARY_KINDS
 from packer.ir.ops.erf import erf, erfc
 from packer.ir.ops.pointwise import ACTIVATION_KINDS, BINARY, UNARY
+from packer.ir.types import VALUE_TYPES
 from tests.packer.ir.oracle import check, onnx_run, run
 
 TYPES = {
@@ -187,9 +188,9 @@ def test_scale_shift_is_batch_normalization() -> None:
 
 def test_cast() -> None:
     rng = np.random.default_rng(6)
-    for source in DType:
+    for source in VALUE_TYPES:
         x = (rng.random((3, 4)) * 100).astype(source.numpy)
-        for to in DType:
+        for to in VALUE_TYPES:
             check(Cast(to), [x], onnx_run("Cast", [x], to=int_type(to)))
 
 

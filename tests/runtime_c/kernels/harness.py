@@ -18,11 +18,12 @@ from packer.ir.ops import Op
 from packer.ir.types import DType, TensorType
 from targets.base import Attribute, Layout, attributes_of, stored_bytes
 from targets.cpu.packing import depth16, weight16
+from targets.cpu.precision import rounded
 from tests.runtime_c.native import BUILD, build
 
 # The kernels with vector loops. The others get none: one that uses some must be named here.
 VECTORIZED = frozenset((
-    "binary", "conv", "conv_depthwise", "conv_depthwise_planar", "conv_direct", "conv_im2col_caffe", "conv_im2col_nhwc", "conv_sparse", "conv_transpose",
+    "binary", "conv", "conv_bf16", "conv_depthwise", "conv_depthwise_planar", "conv_direct", "conv_im2col_caffe", "conv_im2col_nhwc", "conv_sparse", "conv_transpose",
     "conv_winograd", "linear", "linear_sparse", "lrn", "matmul", "normalize", "pool", "recurrent", "reduce", "scale_shift", "softmax", "sum", "unary",
 ))  # fmt: skip
 BAD_STEP = 11
@@ -107,14 +108,14 @@ def _units(layout: Layout, rank: int) -> list[int]:
     return units
 
 
-def random_box(rng: np.random.Generator, shape: Sequence[int], layout: Layout) -> Box:
+def random_box(rng: np.random.Generator, shape: Sequence[int], layout: Layout, less: int = 11) -> Box:
     """Any view that the format allows, but for parts of kernels in the layouts of weights: blocks of 16 begin at
-    multiples of 16 and end there or with the larger tensor."""
+    multiples of 16 and end there or with the larger tensor, which may be `less` than whole blocks."""
     whole, begin = [], []
     for size, unit in zip(shape, _units(layout, len(shape)), strict=True):
         before, behind = (unit * int(n) for n in rng.choice((0, 0, 1, 2), 2))
         if unit == 16:
-            behind = 0 if size % 16 else max(behind - int(rng.choice((0, 11))), 0)
+            behind = 0 if size % 16 else max(behind - int(rng.choice((0, less))), 0)
         whole.append(before + size + behind)
         begin.append(before)
     return Box(tuple(whole), tuple(begin))
@@ -126,12 +127,14 @@ def _padded(shape: Sequence[int], layout: Layout) -> tuple[int, ...]:
 
 
 @functools.lru_cache(256)
-def _positions(whole: tuple[int, ...], layout: Layout) -> np.ndarray:
+def _positions(whole: tuple[int, ...], layout: Layout, pairs: bool) -> np.ndarray:
     """Where each element of a tensor, padding lanes included, is stored."""
     shape = _padded(whole, layout)
     count = int(np.prod(shape, dtype=np.int64))
     found = np.empty(count, np.int64)
     stored = STORED[layout](np.arange(count, dtype=np.float64).reshape(shape))
+    if pairs:  # of rows of 16
+        stored = stored.reshape(-1, 2, 16).transpose(0, 2, 1)
     found[stored.reshape(-1).astype(np.int64)] = np.arange(count)
     return found.reshape(shape)
 
@@ -157,12 +160,12 @@ class _Buffer:
         inside = tuple(slice(b, b + n) for b, n in zip(begin, type.shape, strict=True))
         ends = zip(_padded(whole, layout), whole, inside, strict=True)
         owned = tuple(slice(s.start, stored if s.stop == n else s.stop) for stored, n, s in ends)
-        positions = _positions(whole, layout)
+        positions = _positions(whole, layout, type.dtype is DType.BF16)
         self.type, self.taken, self.owned = type, positions[inside], positions[owned].reshape(-1)
         if data is not None:
-            around = np.full(whole, _poison(type.dtype), type.dtype.numpy)
+            around = np.full(whole, _poison(DType.of(data.dtype)), data.dtype)
             around[inside] = data
-            self.stored[:] = STORED[layout](around).reshape(-1).view(np.uint8)
+            self.stored[:] = rounded(STORED[layout](around), type.dtype).reshape(-1).view(np.uint8)
         self.before = self.memory.copy()
         at = int(self.owned.min()) if self.owned.size else 0
         self.tensor = _Tensor(
@@ -213,16 +216,19 @@ def run_step(
     piece: int = 0,
     boxes: Sequence[Box | None] = (),
     constants: Sequence[int] = (),
+    weights: DType | None = None,
 ) -> list[np.ndarray]:
     """The outputs of one step.
 
     `layouts`: of the inputs, then of the outputs, or one for all; `inplace`: the input that the first output lies over;
     `boxes`: of the larger tensors that the inputs, then the outputs, are views of, if any are; `constants`: inputs that
-    are known when the step is prepared.
+    are known when the step is prepared; `weights`: what input 1, packed weights, is rounded to.
     """
     operands = len(inputs) + len(outputs)
     lay = [layouts] * operands if isinstance(layouts, Layout) else list(layouts)
     values, types = [*inputs, *[None] * len(outputs)], [*types_of(inputs), *outputs]
+    if weights is not None:
+        types[1] = TensorType(weights, types[1].shape)
     views = list(boxes) or [None] * operands
     rows = zip(types, lay, values, views, strict=True)
     buffers = [None if t is None else _Buffer(t, layout, x, box) for t, layout, x, box in rows]
@@ -291,7 +297,8 @@ def check_views(
     rng = np.random.default_rng(zlib.crc32(repr((kernel, types, attributes, how)).encode()))
     given = how.get("layouts", Layout.PLANAR)
     layouts = [given] * len(types) if isinstance(given, Layout) else given
-    boxes = [t and random_box(rng, t.shape, layout) for t, layout in zip(types, layouts, strict=True)]  # type: ignore
+    less = 10 if "weights" in how else 11  # pairs of channels stay
+    boxes = [t and random_box(rng, t.shape, layout, less) for t, layout in zip(types, layouts, strict=True)]  # type: ignore
     views = run_step(kernel, inputs, outputs, attributes, workers=2, boxes=boxes, **how)  # type: ignore[arg-type]
     for a, b in zip(compact, views, strict=True):
         assert a.tobytes() == b.tobytes(), f"results depend on what surrounds the operands: {kernel} {attributes} {how}"

@@ -9,7 +9,7 @@ import pytest
 
 from packer.ir.ops import Activation, Binary, Cast, DequantizeLinear, QuantizeLinear, ScaleShift, Unary, Where
 from packer.ir.ops.elementwise import BINARY_KINDS, UNARY_KINDS
-from packer.ir.types import DType, TensorType
+from packer.ir.types import VALUE_TYPES, DType, TensorType
 from targets.base import Attribute, Layout
 from tests.runtime_c.kernels.harness import Rejected, check_op, check_step, isas, random_array, run_step
 
@@ -160,16 +160,16 @@ def test_binary_takes_over_either_operand() -> None:
 
 def test_where() -> None:
     rng = np.random.default_rng(7)
-    for dtype in DType:
+    for dtype in VALUE_TYPES:
         for c, a, b in (((3, 4), (3, 4), (3, 4)), ((3, 1), (4,), ()), ((), (2, 3), (3,)), ((5, 1, 2), (3, 1), (3, 2))):
             values = [random_array(rng, c, DType.BOOL), random_array(rng, a, dtype), random_array(rng, b, dtype)]
             check_op(Where(), values, "where")
 
 
-@pytest.mark.parametrize("to", DType)
+@pytest.mark.parametrize("to", VALUE_TYPES)
 def test_cast(to: DType) -> None:
     rng = np.random.default_rng(8)
-    for dtype in DType:
+    for dtype in VALUE_TYPES:
         check_op(Cast(to), [wide(rng, dtype, (3, 211))], "cast")
     edges = [s * (2.0**e + d) for s in (1, -1) for e in (7, 8, 15, 16, 31, 32, 63, 64) for d in (0, -1, 0.5)]
     check_op(Cast(to), [np.concatenate([SPECIAL, np.array(edges, np.float32)])], "cast")

@@ -9,12 +9,12 @@ import pytest
 
 from packer.ir.ops import ArgReduce, CumSum, LpNormalize, Lrn, Normalize, Reduce, Softmax
 from packer.ir.ops.reduce import REDUCE_KINDS
-from packer.ir.types import DType, TensorType
+from packer.ir.types import VALUE_TYPES, DType, TensorType
 from targets.base import Attribute, Layout, attributes_of
 from tests.runtime_c.kernels.harness import Rejected, check_op, isas, random_array, run_step
 
 PLANAR, BLOCK16 = Layout.PLANAR, Layout.BLOCK16
-INTEGERS = tuple(d for d in DType if d not in (DType.F32, DType.BOOL))
+INTEGERS = tuple(d for d in VALUE_TYPES if d not in (DType.F32, DType.BOOL))
 SHAPES = ((3, 4, 5), (1, 1, 1), (2, 1, 7), (17, 1, 33), (), (1000,), (2, 0, 3), (2, 3, 2, 3, 2))
 
 

@@ -52,9 +52,39 @@ enum { DENSE_MAX_P = 14, DENSE_MAX_VECTORS = 8 };
 #define DENSE_LANES 0
 #endif
 
-/* Adds `steps` (1 or 4) consecutive inputs of each pixel times as many weight rows. Pixel p starts at at[p / 3] + p % 3 * stride. */
+/* What a tile multiplies: floats with the weights of an ert_weights, or pairs of bf16, each one element of 32 bits. */
+enum { DENSE_PAIRS = ERT_WEIGHTS_BF16 + 1 };
+
+/* The weights of input c that are a vector from lane `lane` on. */
+ERT_INLINE vf dense_weights(const char *w, int c, int lane, int kind) {
+  if (kind == ERT_WEIGHTS_F16) return vload_f16((const uint16_t *)(const void *)w + c * 16 + lane);
+  if (kind == ERT_WEIGHTS_BF16) {
+    const vi pairs = vload_int((const int32_t *)(const void *)w + c / 2 * 16 + lane);
+    return (vf)(c % 2 ? pairs & ~0xffff : pairs << 16);
+  }
+  return vload((const float *)(const void *)w + c * 16 + lane);
+}
+
+/* acc + x * w; of pairs the sum of both products. */
+ERT_INLINE vf dense_add(vf acc, vf x, vf w, int kind) {
+#ifdef __AVX512BF16__
+  if (kind == DENSE_PAIRS) return (vf)_mm512_dpbf16_ps((__m512)acc, (__m512bh)w, (__m512bh)x);
+#endif
+  (void)kind;
+  return acc + x * w;
+}
+
+/* An element for all lanes. */
+ERT_INLINE vf dense_splat(const float *x, int kind) {
+  int32_t bits;
+  memcpy(&bits, x, sizeof bits);
+  return kind == DENSE_PAIRS ? (vf)(bits - (vi){0}) : vsplat(*x);
+}
+
+/* Adds `steps` (1, 2 or 4) consecutive inputs of each pixel times as many weight rows. Pixel p starts at at[p / 3] + p % 3 *
+ * stride; blocks of weights lie w_block bytes apart. */
 ERT_INLINE void dense_steps(vf acc[DENSE_MAX_P][DENSE_MAX_VECTORS], const float *const at[5], ptrdiff_t stride,
-                            const float *w, ptrdiff_t w_block, int steps, int P, int Q) {
+                            const char *w, ptrdiff_t w_block, int steps, int P, int Q, int kind) {
   vf inputs[DENSE_MAX_P];
 #pragma GCC unroll 14
   for (int p = 0; p < P; p++)
@@ -63,12 +93,13 @@ ERT_INLINE void dense_steps(vf acc[DENSE_MAX_P][DENSE_MAX_VECTORS], const float 
   for (int c = 0; c < steps; c++) {
     vf row[DENSE_MAX_VECTORS];
 #pragma GCC unroll 8
-    for (int v = 0; v < Q * V16; v++) row[v] = vload(w + (v / V16) * w_block + c * 16 + (v % V16) * VL);
+    for (int v = 0; v < Q * V16; v++) row[v] = dense_weights(w + (v / V16) * w_block, c, (v % V16) * VL, kind);
 #pragma GCC unroll 14
     for (int p = 0; p < P; p++) {
-      const vf x = vsplat(DENSE_LANES && steps == VL ? inputs[p][c] : at[p / 3][(p % 3) * stride + c]);
+      const vf x =
+          DENSE_LANES && steps == VL ? vsplat(inputs[p][c]) : dense_splat(at[p / 3] + (p % 3) * stride + c, kind);
 #pragma GCC unroll 8
-      for (int v = 0; v < Q * V16; v++) acc[p][v] += x * row[v];
+      for (int v = 0; v < Q * V16; v++) acc[p][v] = dense_add(acc[p][v], x, row[v], kind);
     }
   }
 }
@@ -82,10 +113,13 @@ ERT_INLINE ptrdiff_t dense_at(const ert_dense *d, int p, int v) {
   _Pragma("GCC unroll 14") for (int p = 0; p < P; p++) _Pragma("GCC unroll 8") for (int v = 0; v < Q * V16; v++)
 
 /* One tile. Each step of the weights also asks for one cache line from `ahead`. */
-ERT_INLINE void dense_tile(const ert_dense *d, const float *x, const float *w, const float *bias, ptrdiff_t y_at,
-                           const float *ahead, int P, int Q) {
+ERT_INLINE void dense_tile(const ert_dense *d, const float *x, const char *w, const float *bias, ptrdiff_t y_at,
+                           const char *ahead, int P, int Q, int kind) {
+  const int elements = kind == DENSE_PAIRS ? 2 : 1; /* of x that are one here */
+  const int row_bytes = kind == ERT_WEIGHTS_F16 || kind == ERT_WEIGHTS_BF16 ? 32 : 64;
+  const int few = kind == ERT_WEIGHTS_BF16 ? 2 : 1; /* rows at a time where four are too many */
   vf acc[DENSE_MAX_P][DENSE_MAX_VECTORS], total[DENSE_MAX_P][DENSE_MAX_VECTORS];
-  size_t chain = ERT_CHAIN; /* products until the chain is full */
+  size_t chain = ERT_CHAIN; /* products until the chain is full; or pairs of them */
   bool first = true;
 #pragma GCC unroll 8
   for (int v = 0; v < Q * V16; v++) {
@@ -93,25 +127,26 @@ ERT_INLINE void dense_tile(const ert_dense *d, const float *x, const float *w, c
 #pragma GCC unroll 14
     for (int p = 0; p < P; p++) acc[p][v] = start;
   }
-  const ptrdiff_t stride = d->x_pixel, w_block = d->w_block;
+  const ptrdiff_t stride = d->x_pixel / elements;
+  const ptrdiff_t w_block = d->w_block * (kind == ERT_WEIGHTS_F32 ? 4 : 2);
   for (const ert_span *span = d->spans, *end = span + d->n_spans; span < end; span++) {
     const float *at[5];
 #pragma GCC unroll 5
-    for (int i = 0; i < 5; i++) at[i] = x + span->offset + 3 * i * stride;
-    for (size_t rest = span->count; rest > 0;) {
+    for (int i = 0; i < 5; i++) at[i] = x + span->offset / elements + 3 * i * stride;
+    for (size_t rest = span->count / (size_t)elements; rest > 0;) {
       size_t left = rest < chain ? rest : chain;
       rest -= left;
       chain -= left;
-      for (; left >= 4; left -= 4, w += 4 * 16, ahead += 16) {
+      for (; left >= 4; left -= 4, w += 4 * row_bytes, ahead += 64) {
         __builtin_prefetch(ahead, 0, 2);
-        dense_steps(acc, at, stride, w, w_block, 4, P, Q);
+        dense_steps(acc, at, stride, w, w_block, 4, P, Q, kind);
 #pragma GCC unroll 5
         for (int i = 0; i < 5; i++) at[i] += 4;
       }
-      for (; left > 0; left--, w += 16) {
-        dense_steps(acc, at, stride, w, w_block, 1, P, Q);
+      for (; left > 0; left -= (size_t)few, w += few * row_bytes) {
+        dense_steps(acc, at, stride, w, w_block, few, P, Q, kind);
 #pragma GCC unroll 5
-        for (int i = 0; i < 5; i++) at[i]++;
+        for (int i = 0; i < 5; i++) at[i] += few;
       }
       if (chain == 0) {
         DENSE_EACH(p, v) {
@@ -140,35 +175,57 @@ ERT_INLINE void dense_tile(const ert_dense *d, const float *x, const float *w, c
   DENSE_EACH(p, v) vstore(y + dense_at(d, p, v), acc[p][v]);
 }
 
-typedef void dense_tile_fn(const ert_dense *d, const float *x, const float *w, const float *bias, ptrdiff_t y_at,
-                           const float *ahead);
+typedef void dense_tile_fn(const ert_dense *d, const float *x, const char *w, const float *bias, ptrdiff_t y_at,
+                           const char *ahead);
 
-#define DENSE_DEFINE(P, Q)                                                                                \
-  static void dense_tile_##P##x##Q(const ert_dense *d, const float *x, const float *w, const float *bias, \
-                                   ptrdiff_t y_at, const float *ahead) {                                  \
-    dense_tile(d, x, w, bias, y_at, ahead, P, Q);                                                         \
+#define DENSE_FUNCTION(P, Q, KIND)                                                                                \
+  static void dense_tile_##P##x##Q##_##KIND(const ert_dense *d, const float *x, const char *w, const float *bias, \
+                                            ptrdiff_t y_at, const char *ahead) {                                  \
+    dense_tile(d, x, w, bias, y_at, ahead, P, Q, KIND);                                                           \
   }
+#ifdef __AVX512BF16__
+#define DENSE_DEFINE(P, Q) DENSE_FUNCTION(P, Q, DENSE_PAIRS)
+#else
+#define DENSE_DEFINE(P, Q)              \
+  DENSE_FUNCTION(P, Q, ERT_WEIGHTS_F32) \
+  DENSE_FUNCTION(P, Q, ERT_WEIGHTS_F16) \
+  DENSE_FUNCTION(P, Q, ERT_WEIGHTS_BF16)
+#endif
 DENSE_TILES_1(DENSE_DEFINE)
 DENSE_TILES_2(DENSE_DEFINE)
 DENSE_TILES_3(DENSE_DEFINE)
 DENSE_TILES_4(DENSE_DEFINE)
 DENSE_TILES_8(DENSE_DEFINE)
 #undef DENSE_DEFINE
+#undef DENSE_FUNCTION
 
-#define DENSE_ENTRY(P, Q) [P] = dense_tile_##P##x##Q,
 #define DENSE_COUNT(P, Q) +1
-/* By blocks, then by pixels. The tiles of a width are made for every number of pixels up to `most`. */
+/* By blocks, then by what is multiplied, then by pixels. The tiles of a width are made for every number of pixels up to
+ * `most`. */
+#ifdef __AVX512BF16__
+#define DENSE_PAIRS_ENTRY(P, Q) [P] = dense_tile_##P##x##Q##_DENSE_PAIRS,
+#define DENSE_WIDTH(Q)                                                                                \
+  {                                                                                                   \
+    Q, 0 DENSE_TILES_##Q(DENSE_COUNT), { [DENSE_PAIRS] = {NULL, DENSE_TILES_##Q(DENSE_PAIRS_ENTRY)} } \
+  }
+#else
+#define DENSE_F32_ENTRY(P, Q)  [P] = dense_tile_##P##x##Q##_ERT_WEIGHTS_F32,
+#define DENSE_F16_ENTRY(P, Q)  [P] = dense_tile_##P##x##Q##_ERT_WEIGHTS_F16,
+#define DENSE_BF16_ENTRY(P, Q) [P] = dense_tile_##P##x##Q##_ERT_WEIGHTS_BF16,
+#define DENSE_WIDTH(Q)                                               \
+  {                                                                  \
+    Q, 0 DENSE_TILES_##Q(DENSE_COUNT), {                             \
+      [ERT_WEIGHTS_F32] = {NULL, DENSE_TILES_##Q(DENSE_F32_ENTRY)},  \
+      [ERT_WEIGHTS_F16] = {NULL, DENSE_TILES_##Q(DENSE_F16_ENTRY)},  \
+      [ERT_WEIGHTS_BF16] = {NULL, DENSE_TILES_##Q(DENSE_BF16_ENTRY)} \
+    }                                                                \
+  }
+#endif
 static const struct dense_width {
   size_t blocks, most;
-  dense_tile_fn *tiles[DENSE_MAX_P + 1];
-} dense_widths[] = {
-    {8, 0 DENSE_TILES_8(DENSE_COUNT), {NULL, DENSE_TILES_8(DENSE_ENTRY)}},
-    {4, 0 DENSE_TILES_4(DENSE_COUNT), {NULL, DENSE_TILES_4(DENSE_ENTRY)}},
-    {3, 0 DENSE_TILES_3(DENSE_COUNT), {NULL, DENSE_TILES_3(DENSE_ENTRY)}},
-    {2, 0 DENSE_TILES_2(DENSE_COUNT), {NULL, DENSE_TILES_2(DENSE_ENTRY)}},
-    {1, 0 DENSE_TILES_1(DENSE_COUNT), {NULL, DENSE_TILES_1(DENSE_ENTRY)}},
-};
-#undef DENSE_ENTRY
+  dense_tile_fn *tiles[DENSE_PAIRS + 1][DENSE_MAX_P + 1];
+} dense_widths[] = {DENSE_WIDTH(8), DENSE_WIDTH(4), DENSE_WIDTH(3), DENSE_WIDTH(2), DENSE_WIDTH(1)};
+#undef DENSE_WIDTH
 #undef DENSE_COUNT
 
 static size_t dense_tiles(const struct dense_width *width, size_t pixels) {
@@ -187,24 +244,36 @@ static const struct dense_width *dense_width_for(size_t pixels, size_t blocks) {
 
 /* While the tiles of some blocks are computed, the weights of the next blocks are fetched into the second-level cache: line by
  * line, so that they arrive long before the first tile that streams through them. */
-static void dense_run(const ert_dense *d) {
+ERT_INLINE void dense_products(const ert_dense *d, int kind) {
+  const ptrdiff_t elements = kind == DENSE_PAIRS ? 2 : 1, w_block = d->w_block * (kind == ERT_WEIGHTS_F32 ? 4 : 2);
+  const ptrdiff_t lines = kind == ERT_WEIGHTS_F16 || kind == ERT_WEIGHTS_BF16 ? w_block / 2 : w_block / 4; /* bytes */
   for (size_t block = 0; block < d->blocks;) {
     const struct dense_width *width = dense_width_for(d->pixels, d->blocks - block);
-    const float *w = d->w + (ptrdiff_t)block * d->w_block, *bias = d->bias ? d->bias + block * 16 : NULL;
-    const float *ahead = w + (ptrdiff_t)width->blocks * d->w_block;
+    const float *bias = d->bias ? d->bias + block * 16 : NULL;
+    const char *w = (const char *)d->w + (ptrdiff_t)block * w_block;
+    const char *ahead = w + (ptrdiff_t)width->blocks * w_block;
     const size_t tiles = dense_tiles(width, d->pixels);
     for (size_t row = 0; row < d->rows; row++) {
-      const float *x = d->x + (ptrdiff_t)row * d->x_row;
+      const float *x = (const float *)d->x + (ptrdiff_t)row * d->x_row / elements;
       const ptrdiff_t y_at = (ptrdiff_t)row * d->y_row + (ptrdiff_t)block * d->y_block;
       for (size_t tile = 0, begin = 0; tile < tiles; tile++) {
         const size_t count = (d->pixels - begin) / (tiles - tile);
-        width->tiles[count](d, x + (ptrdiff_t)begin * d->x_pixel, w, bias, y_at + (ptrdiff_t)begin * d->y_pixel, ahead);
+        width->tiles[kind][count](d, x + (ptrdiff_t)begin * d->x_pixel / elements, w, bias,
+                                  y_at + (ptrdiff_t)begin * d->y_pixel, ahead);
         begin += count;
-        ahead += d->w_block / 4;
+        ahead += lines;
       }
     }
     block += width->blocks;
   }
 }
+
+#ifndef __AVX512BF16__
+static void dense_run(const ert_dense *d) { dense_products(d, (int)d->weights); }
+
+static void round_bf16(const float *x, void *y, size_t n) {
+  for (size_t i = 0; i < n; i += VL) vstore((float *)y + i, vround_bf16(vload(x + i)));
+}
+#endif
 
 #endif

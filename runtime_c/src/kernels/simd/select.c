@@ -3,18 +3,22 @@
 
 #include "kernels/simd/simd.h"
 
-extern const ert_simd ert_simd_scalar, ert_simd_sse2, ert_simd_avx2, ert_simd_avx512, ert_simd_neon;
+extern const ert_simd ert_simd_scalar, ert_simd_sse2, ert_simd_avx2, ert_simd_avx512, ert_simd_avx512bf16,
+    ert_simd_neon;
 
 #if defined(__x86_64__)
 
-static const ert_simd *const all[] = {&ert_simd_avx512, &ert_simd_avx2, &ert_simd_sse2, &ert_simd_scalar, NULL};
+static const ert_simd *const all[] = {&ert_simd_avx512bf16, &ert_simd_avx512, &ert_simd_avx2,
+                                      &ert_simd_sse2,       &ert_simd_scalar, NULL};
 
 const ert_simd *const *ert_simd_available(void) {
   __builtin_cpu_init();
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return all + 2;
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("f16c"))
+    return all + 3;
   bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  return wide ? all : all + 1;
+  if (!wide) return all + 2;
+  return __builtin_cpu_supports("avx512bf16") ? all : all + 1;
 }
 
 #elif defined(__aarch64__)

@@ -16,6 +16,9 @@ extern const ert_simd ert_simd_scalar;
 const ert_simd ert_simd_scalar = {
     .name = "scalar",
     .dense = dense_run,
+    .dense_bf16 = dense_run,
+    .round_bf16 = round_bf16,
+    .bf16_bytes = 4,
     .depthwise = depthwise_run,
     .depthwise_planar = depthwise_planar_run,
     .direct = direct_run,

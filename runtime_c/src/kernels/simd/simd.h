@@ -16,15 +16,26 @@ typedef struct ert_span {
   size_t count;
 } ert_span;
 
+/* How weights are stored. Reduced ones are widened to float32 before they are multiplied; ERT_WEIGHTS_BF16 has rows of 16
+ * weights in pairs, [rows / 2][16][2], and every span has an even count. */
+typedef enum ert_weights {
+  ERT_WEIGHTS_F32,
+  ERT_WEIGHTS_F16,
+  ERT_WEIGHTS_BF16,
+} ert_weights;
+
+static inline ptrdiff_t ert_weights_bytes(ert_weights weights) { return weights == ERT_WEIGHTS_F32 ? 4 : 2; }
+
 /* Sums of products (f32-dense.h): y[row][pixel][k] = clip(bias[k] + sum over spans of x * w + residual). Output channels come
- * in blocks of 16, all lanes of which are read and written; strides are in floats. */
+ * in blocks of 16, all lanes of which are read and written; strides are in elements. */
 typedef struct ert_dense {
-  const float *x; /* pixel 0 of row 0 */
+  const void *x; /* pixel 0 of row 0: floats, or what round_bf16 made of them */
   ptrdiff_t x_pixel, x_row;
   const ert_span *spans; /* relative to a pixel */
   size_t n_spans;
-  const float *w;    /* [blocks][rows of weights][16] */
+  const void *w;     /* [blocks][rows of weights][16] */
   ptrdiff_t w_block; /* rows of weights * 16 */
+  ert_weights weights;
   const float *bias; /* [blocks][16], or NULL */
   float *y;
   const float *residual; /* strides of y; may be y itself; or NULL */
@@ -194,6 +205,12 @@ typedef struct ert_sparse_limits {
 typedef struct ert_simd {
   const char *name; /* "scalar", "sse2", "avx2", "avx512" or "neon" */
   void (*dense)(const ert_dense *d);
+  /* The same with inputs rounded to bf16, to nearest even, and weights in bf16: products are exact, sums float32. round_bf16
+   * rounds n floats, a multiple of 16, to elements of bf16_bytes as dense_bf16 reads them: 2, or 4 where it takes floats.
+   * With 2, spans begin and strides are at even elements. */
+  void (*dense_bf16)(const ert_dense *d);
+  void (*round_bf16)(const float *x, void *y, size_t n);
+  size_t bf16_bytes;
   void (*depthwise)(const ert_depthwise *d);
   void (*depthwise_planar)(const ert_depthwise_planar *d);
   void (*direct)(const ert_direct *d);

@@ -34,6 +34,27 @@ ERT_INLINE void vstore_int(int32_t *p, vi v) { *(vi_at *)p = v; }
 ERT_INLINE vf vzero(void) { return (vf){0}; }
 ERT_INLINE vf vsplat(float x) { return x - (vf){0}; }
 
+/* VL finite f16, widened. */
+ERT_INLINE vf vload_f16(const uint16_t *p) {
+#if defined(__x86_64__) && ERT_VECTOR_BYTES == 64
+  return (vf)_mm512_cvtph_ps(_mm256_loadu_si256((const void *)p));
+#elif defined(__x86_64__) && ERT_VECTOR_BYTES == 32
+  return (vf)_mm256_cvtph_ps(_mm_loadu_si128((const void *)p));
+#elif defined(__aarch64__)
+  return (vf)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
+#else
+  const vi h = {p[0], p[1], p[2], p[3]};
+  return (vf)((vi)((vf)((h & 0x7fff) << 13) * 0x1p112f) | (h & 0x8000) << 16); /* as ert_float_of_f16 */
+#endif
+}
+
+/* The nearest bf16, ties to even; NaN stays NaN. */
+ERT_INLINE vf vround_bf16(vf x) {
+  typedef uint32_t vu __attribute__((vector_size(ERT_VECTOR_BYTES)));
+  const vu bits = (vu)x, up = (bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u, number = (vu)(x == x);
+  return (vf)((up & number) | (bits & ~number));
+}
+
 /* The first n <= VL elements (others are not touched); lanes past them are 0. */
 #if defined(__x86_64__) && ERT_VECTOR_BYTES == 64
 ERT_INLINE vf vload_part(const float *p, size_t n) { return (vf)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p); }

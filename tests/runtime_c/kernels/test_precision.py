@@ -1,0 +1,103 @@
+"""Weights in f16 and bf16, and products of bf16, on every instruction set: the reference's of rounded operands."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from packer.ir.ops import Conv, MatMul
+from packer.ir.types import DType, TensorType
+from targets.base import Layout, attributes_of
+from targets.cpu.precision import rounded
+from tests.runtime_c.kernels.harness import Rejected, check_step, random_array, run_step
+from tests.runtime_c.kernels.test_dense import ACTIVATIONS, choice, exact, weights, windows
+
+PLANAR, BLOCK16, WEIGHT16 = Layout.PLANAR, Layout.BLOCK16, Layout.WEIGHT16
+REDUCED = (DType.F16, DType.BF16)
+
+
+def bf16(x: np.ndarray) -> np.ndarray:
+    """The nearest bf16 as float32, ties to even."""
+    bits = x.view(np.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+
+
+def widened(w: np.ndarray, dtype: DType) -> np.ndarray:
+    return bf16(w) if dtype is DType.BF16 else w.astype(np.float16).astype(np.float32)
+
+
+def test_rounding_is_to_the_nearest_and_ties_to_even() -> None:
+    one = np.float32(1.0)
+    row = np.full(32, one)
+    row[:6] = [1 + 2**-9, 1 + 2**-8, 1 + 3 * 2**-8, -(1 + 3 * 2**-8), 2.0**-130, 0.0]
+    pairs = rounded(row, DType.BF16).reshape(1, 16, 2)  # two rows side by side
+    got = (pairs.astype(np.uint32) << 16).view(np.float32)
+    np.testing.assert_array_equal(got[0, :6, 0], [1, 1, 1 + 2**-6, -(1 + 2**-6), 2.0**-130, 0])
+    np.testing.assert_array_equal(got[0, :, 1], 1)
+    assert rounded(np.float32([1 + 2**-11, 2.0**-24]), DType.F16).tolist() == [1.0, 2.0**-24]
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("kernel", ["conv-f16", "conv-bf16", "conv_bf16-bf16"])
+def test_conv(rank: int, kernel: str) -> None:
+    rng = np.random.default_rng(rank)
+    name, _, stored = kernel.partition("-")
+    dtype = DType[stored.upper()]
+    for _ in range(30):
+        group, channels, filters = choice(rng, 1, 1, 2, 3), choice(rng, 2, 8, 16, 32, 34), choice(rng, 5, 16, 40, 70)
+        spatial, kernel_shape, strides, pads, dilations = windows(rng, rank)
+        op = Conv(strides, pads, dilations, group, ACTIVATIONS[rng.integers(len(ACTIVATIONS))])
+        x = random_array(rng, (choice(rng, 1, 2), group * channels, *spatial), DType.F32)
+        w = weights(rng, group * filters, channels, *kernel_shape)
+        bias = random_array(rng, (group * filters,), DType.F32)
+        shape = op.infer([TensorType(DType.F32, x.shape), TensorType(DType.F32, w.shape)])[0].shape
+        residual = random_array(rng, shape, DType.F32) if rng.random() < 0.4 else None
+        want = exact(op, bf16(x) if name == "conv_bf16" else x, widened(w, dtype), bias, residual)
+        packed = w.reshape(group, filters, channels, *kernel_shape)
+        y_layout = Layout(rng.integers(2))
+        layouts = [BLOCK16 if name == "conv_bf16" else Layout(rng.integers(2)), WEIGHT16, BLOCK16, y_layout, y_layout]
+        inputs = [x, packed, bias.reshape(group, filters), residual]
+        check_step(
+            name,
+            inputs,
+            [want],
+            [TensorType(DType.F32, shape)],
+            attributes_of(op),
+            2e-5,
+            layouts=layouts,
+            weights=dtype,
+        )
+
+
+@pytest.mark.parametrize("dtype", REDUCED)
+def test_linear(dtype: DType) -> None:
+    rng = np.random.default_rng(40)
+    for _ in range(40):
+        rows, depth, columns = choice(rng, 1, 1, 3, 14, 130), choice(rng, 2, 16, 100, 512), choice(rng, 1, 5, 33, 300)
+        x, w = random_array(rng, (rows, depth), DType.F32), weights(rng, columns, depth)
+        bias = random_array(rng, (columns,), DType.F32)
+        op = MatMul(ACTIVATIONS[rng.integers(len(ACTIVATIONS))])
+        want = exact(op, x, widened(w, dtype).T, bias)
+        check_step(
+            "linear", [x, w[None], bias], [want], [TensorType(DType.F32, want.shape)], attributes_of(op), 2e-5,
+            layouts=(PLANAR, WEIGHT16, BLOCK16, PLANAR), weights=dtype,
+        )  # fmt: skip
+
+
+def test_operands_are_proven() -> None:
+    op, y = Conv((1, 1), (0, 1, 0, 0), (1, 1)), TensorType(DType.F32, (1, 16, 5, 5))
+
+    def run(kernel: str, channels: int, dtype: DType, layout: Layout = BLOCK16) -> None:
+        x, w = np.ones((1, channels, 5, 5), np.float32), np.ones((1, 16, channels, 1, 2), np.float32)
+        run_step(kernel, [x, w], [y], attributes_of(op), (layout, WEIGHT16, BLOCK16), weights=dtype)
+
+    run("conv", 3, DType.F16)
+    run("conv_bf16", 4, DType.BF16)
+    for kernel, channels, dtype, layout, message in (
+        ("conv", 3, DType.BF16, BLOCK16, "an even number"),
+        ("conv_bf16", 4, DType.F32, BLOCK16, "bf16"),
+        ("conv_bf16", 4, DType.F16, BLOCK16, "bf16"),
+        ("conv_bf16", 4, DType.BF16, PLANAR, "block16"),
+    ):
+        with pytest.raises(Rejected, match=message):
+            run(kernel, channels, dtype, layout)
