@@ -118,14 +118,16 @@ static void test_folds(void) {
 }
 
 static void test_lrn(void) {
-  for (size_t n = 0; n < LONGEST; n++) {
-    row sums = new_row(n, false), x = new_row(n, false), y = new_row(n, false), z = new_row(n, false);
-    for (size_t i = 0; i < n; i++) sums.x[i] *= sums.x[i];
-    table->lrn(0.3f, 0.75f, 1.5f, sums.x, x.x, y.x, n);
-    scalar->lrn(0.3f, 0.75f, 1.5f, sums.x, x.x, z.x, n);
-    check_rows("lrn", 0, y.x, z.x, n, 1.0f);
-    free(sums.all), free(x.all), free(y.all), free(z.all);
-  }
+  for (size_t n = 0; n < LONGEST; n++)
+    for (int usual = 0; usual < 2; usual++) {
+      row x = new_row(5 * n, false), y = new_row(n, false), z = new_row(n, false);
+      ert_lrn l = {0.3f, usual ? 0.75f : 0.6f, 1.5f, x.x, (ptrdiff_t)n, 5, x.x + 2 * n, y.x, n};
+      table->lrn(&l);
+      l.y = z.x;
+      scalar->lrn(&l);
+      check_rows("lrn", usual, y.x, z.x, n, 1.0f);
+      free(x.all), free(y.all), free(z.all);
+    }
 }
 
 static void test_softmax(void) {
@@ -142,24 +144,54 @@ static void test_softmax(void) {
     }
 }
 
+/* Two channels of three rows of n windows: of 2 x 2 rows; of three, the first and last of a depth; of none. */
+static void pool_planar(bool average, size_t n, size_t step, size_t taps, size_t tap) {
+  const size_t reach = (n - 1) * step + (taps - 1) * tap + 1, before = reach > 2, columns = reach > 4 ? reach - 3 : 1;
+  const size_t pitch = (reach + 15) / 16 * 16 + 32, x_size = 4 * columns;
+  const ert_pool_row rows[3] = {
+      {0, 0, {2, 2}, 4.0f}, {(ptrdiff_t)columns, (ptrdiff_t)n, {1, 3}, 3.0f}, {0, 2 * (ptrdiff_t)n, {0, 1}, 1.0f}};
+  row x = new_row(2 * x_size, !average), y = new_row(6 * n, false), z = new_row(6 * n, false);
+  row lines = new_row(6 * pitch + ERT_SLIDE_SLACK + 16, false), counts = new_row(n + ERT_SLIDE_SLACK, false),
+      factors = new_row(n + ERT_SLIDE_SLACK, false);
+  for (size_t o = 0; o < n; o++) counts.x[o] = (float)(1 + o % taps);
+  ert_pool_planar p = {.average = average,
+                       .x = x.x,
+                       .x_channel = (ptrdiff_t)x_size,
+                       .x_stride = {2 * (ptrdiff_t)columns, (ptrdiff_t)columns},
+                       .rows = rows,
+                       .n_rows = 3,
+                       .channels = 2,
+                       .columns = columns,
+                       .before = before,
+                       .taps = taps,
+                       .step = step,
+                       .tap = (ptrdiff_t)tap,
+                       .divisors = counts.x,
+                       .factors = factors.x,
+                       .lines = lines.x + 16 - before,
+                       .pitch = pitch,
+                       .y = y.x,
+                       .y_channel = 3 * (ptrdiff_t)n,
+                       .n = n,
+                       .joined = true};
+  table->pool_planar(&p);
+  p.y = z.x;
+  scalar->pool_planar(&p);
+  check_rows("pool_planar", (int)taps, y.x, z.x, 6 * n, 10.0f);
+  free(x.all), free(y.all), free(z.all), free(lines.all), free(counts.all), free(factors.all);
+}
+
 static void test_pool(void) {
   for (int average = 0; average < 2; average++)
     for (size_t n = 0; n < LONGEST; n++) {
       for (size_t step = 1; step < 4; step++)
-        for (size_t taps = 1; taps < 5; taps++) {
-          row x = new_row(n * step + taps * 2 + ERT_SLIDE_SLACK, !average), y = new_row(n, false),
-              z = new_row(n, false);
-          table->pool_slide(average, x.x, taps, 2, step, y.x, n);
-          scalar->pool_slide(average, x.x, taps, 2, step, z.x, n);
-          check_rows("pool_slide", (int)taps, y.x, z.x, n, 10.0f);
-          free(x.all), free(y.all), free(z.all);
-        }
+        for (size_t taps = 1; taps < 5; taps++) pool_planar(average, n + 1, step, taps, 1 + (n + taps) % 2);
       /* windows of 2 x 3 x 2 pixels in planes of 4 x (n + 2), two pixels apart */
       const size_t width = 2 * n + 2;
       const ert_taps window = {{2, 3, 2}, {(ptrdiff_t)(4 * width * 16), (ptrdiff_t)(width * 16), 16}};
       row x = new_row(2 * 4 * width * 16, !average), y = new_row(n * 16, false), z = new_row(n * 16, false);
-      table->pool_blocks(average, &window, x.x, 32, 12.0f, y.x, n);
-      scalar->pool_blocks(average, &window, x.x, 32, 12.0f, z.x, n);
+      table->pool_blocks(average, &window, x.x, 32, 0.083f, y.x, n);
+      scalar->pool_blocks(average, &window, x.x, 32, 0.083f, z.x, n);
       check_rows("pool_blocks", average, y.x, z.x, n * 16, 10.0f);
       free(x.all), free(y.all), free(z.all);
     }

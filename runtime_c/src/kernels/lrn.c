@@ -72,7 +72,7 @@ static edgert_status prepare(ert_prepare *p) {
   s->tile = blocks ? PIXELS : TILE;
   if (blocks) {
     s->blocks = (s->channels + LANES - 1) / LANES;
-    int64_t floats = 3 * s->blocks * LANES + s->before + s->after + ERT_SLIDE_SLACK;
+    int64_t floats = 2 * s->blocks * LANES + s->before + s->after;
     p->step->scratch_bytes = (size_t)floats * sizeof(float);
   }
   s->units = ert_walk_tiles(&s->pixels, s->tile);
@@ -81,28 +81,38 @@ static edgert_status prepare(ert_prepare *p) {
   return EDGERT_OK;
 }
 
+static void run_lrn(const lrn_state *s, const float *neighbours, int64_t stride, int64_t count, const float *x,
+                    float *y, int64_t n) {
+  const ert_lrn l = {
+      .alpha = s->alpha,
+      .beta = s->beta,
+      .bias = s->bias,
+      .neighbours = neighbours,
+      .stride = (ptrdiff_t)stride,
+      .count = (size_t)count,
+      .x = x,
+      .y = y,
+      .n = (size_t)n,
+  };
+  s->simd->lrn(&l);
+}
+
 static void planar_tile(const lrn_state *s, const float *x, float *y, int64_t width) {
-  float sums[TILE];
   for (int64_t k = 0; k < s->made; k++) {
     const int64_t c = s->first + k;
     const int64_t from = ert_max64(c - s->before, 0), to = ert_min64(c + s->after + 1, s->channels);
-    memset(sums, 0, sizeof sums);
-    s->simd->fold_columns(ERT_FOLD_SQUARE, x + from * s->x_step, (ptrdiff_t)s->x_step, (size_t)(to - from), sums,
-                          (size_t)width);
-    s->simd->lrn(s->alpha, s->beta, s->bias, sums, x + c * s->x_step, y + k * s->y_step, (size_t)width);
+    run_lrn(s, x + from * s->x_step, s->x_step, to - from, x + c * s->x_step, y + k * s->y_step, width);
   }
 }
 
-/* One pixel: its channels side by side, their squares between zeros as far as the neighbourhood reaches. */
+/* One pixel: its channels side by side, between zeros as far as the neighbourhood reaches. */
 static void blocks_pixel(const lrn_state *s, const float *x, float *y, float *scratch) {
   const int64_t lanes = s->blocks * LANES;
-  float *values = scratch, *sums = scratch + lanes, *squares = scratch + 2 * lanes;
+  float *results = scratch, *neighbours = scratch + lanes, *values = neighbours + s->before;
   for (int64_t b = 0; b < s->blocks; b++) memcpy(values + b * LANES, x + b * s->x_step, LANES * sizeof(float));
   for (int64_t c = s->channels; c < lanes; c++) values[c] = 0;
-  for (int64_t c = 0; c < lanes; c++) squares[s->before + c] = values[c] * values[c];
-  s->simd->pool_slide(true, squares, (size_t)(s->before + s->after + 1), 1, 1, sums, (size_t)lanes);
-  s->simd->lrn(s->alpha, s->beta, s->bias, sums, values, values, (size_t)lanes);
-  const float *made = values + s->first;
+  run_lrn(s, neighbours, 1, s->before + s->after + 1, values, results, lanes);
+  const float *made = results + s->first;
   for (int64_t k = 0; k < s->made; k += LANES, made += LANES, y += s->y_step) memcpy(y, made, LANES * sizeof(float));
 }
 

@@ -1,24 +1,20 @@
 /* pool: largest, average or Lp value of windows over one to three dimensions; fast for float32. */
 #include <math.h>
 
-#include "kernels/pool_window.h"
-#include "kernels/simd/simd.h"
+#include "kernels/pool_planar.h"
 
 typedef struct pool_state {
   ert_pool_shape shape;
   const ert_simd *simd;
-  ert_pool_rows rows; /* NULL: fast */
-  int64_t planes;     /* of an image, or blocks of them if those are fast */
-  int64_t units;      /* rows of outputs of all planes */
-  int64_t inside[2];  /* fast blocks: outputs of a row whose windows lie inside the input */
-  int64_t columns;    /* fast planar: outputs of a row made at a time */
-  float divisors[];   /* fast planar averages: of each column, at least 1 */
+  ert_pool_rows rows;   /* NULL: by vectors */
+  int64_t blocks;       /* of 16 channels of an image, or all channels if not blocked */
+  int64_t units;        /* planar by vectors: those of the plan; else rows of outputs of all blocks */
+  int64_t inside[2];    /* blocks: outputs of a row whose windows lie inside the input */
+  ert_pool_plan planar; /* planar by vectors */
+  float divisors[];     /* planar averages: of each column, at least 1 */
 } pool_state;
 
-enum {
-  LANES = 16,
-  PADDED_FLOATS = 64 * 1024, /* fast planar: of a padded row that some windows cover */
-};
+enum { LANES = 16 };
 
 static edgert_status read_axes(const ert_prepare *p, ert_pool_shape *s) {
   const ert_tensor *x = p->step->in[0], *y = p->step->out[0];
@@ -72,22 +68,20 @@ static edgert_status check_operands(const ert_prepare *p) {
   return ert_expect_shape(p, step->out[1], y->rank, y->shape);
 }
 
-/* Whether windows can be taken by vectors, and what that needs. The answer is the same for parts of the outputs: the fast way
- * rounds averages otherwise. */
-static bool plan_fast(ert_prepare *p, pool_state *s) {
+/* Whether windows can be taken by vectors, and what that needs. The answer is the same for parts of the outputs: the
+ * other way rounds averages otherwise. */
+static bool plan_vectors(ert_prepare *p, pool_state *s) {
   const ert_pool_axis *w = &s->shape.axis[2];
   if (s->shape.kind == ERT_POOL_LP || p->step->in[0]->dtype != EDGERT_F32 || p->step->n_out > 1) return false;
-  const int64_t window = (w->kernel - 1) * w->dilation + 1;
-  if (s->shape.x.blocked) {
-    int64_t last = w->in + w->begin - window; /* where the last window inside starts, from the padding's start */
-    s->inside[0] = ert_min64(ert_pool_steps(w->begin, w->stride), w->out);
-    s->inside[1] = last < 0 ? s->inside[0] : ert_clamp64(last / w->stride + 1, s->inside[0], w->out);
+  if (!s->shape.x.blocked) {
+    if (!ert_pool_planar_plan(&s->shape, p->step->in[0]->shape[0], &s->planar, s->divisors)) return false;
+    p->step->scratch_bytes = s->planar.scratch_bytes;
     return true;
   }
-  if (window > PADDED_FLOATS) return false;
-  s->columns = ert_min64((PADDED_FLOATS - window) / w->stride + 1, w->out);
-  for (int64_t o = 0; o < w->out; o++) s->divisors[o] = (float)ert_max64(ert_pool_span_at(&s->shape, 2, o).divisor, 1);
-  p->step->scratch_bytes = (size_t)((s->columns - 1) * w->stride + window + ERT_SLIDE_SLACK) * sizeof(float);
+  const int64_t last =
+      w->in + w->begin - (w->kernel - 1) * w->dilation - 1; /* last window inside, from the padding's start */
+  s->inside[0] = ert_min64(ert_pool_steps(w->begin, w->stride), w->out);
+  s->inside[1] = last < 0 ? s->inside[0] : ert_clamp64(last / w->stride + 1, s->inside[0], w->out);
   return true;
 }
 
@@ -98,7 +92,9 @@ static edgert_status prepare(ert_prepare *p) {
   int64_t include_pad, column_major;
   void *state;
   ERT_TRY(check_operands(p));
-  ERT_TRY(ert_state(p, sizeof(pool_state) + (y->elements ? (size_t)y->shape[y->rank - 1] * sizeof(float) : 0), &state));
+  ERT_TRY(ert_state(
+      p, sizeof(pool_state) + (size_t)ert_pool_divisors(y->elements ? y->shape[y->rank - 1] : 0) * sizeof(float),
+      &state));
   pool_state *s = state;
   ert_pool_shape *shape = &s->shape;
   ERT_TRY(ert_choice(p, "kind", kinds, &shape->kind));
@@ -122,12 +118,13 @@ static edgert_status prepare(ert_prepare *p) {
   shape->y = ert_strides_of(y);
   if (p->step->n_out > 1) shape->indices = ert_strides_of(p->step->out[1]);
   int64_t width = 1;
-  s->planes = shape->channels;
-  if (plan_fast(p, s)) {
+  s->blocks = shape->channels;
+  if (plan_vectors(p, s)) {
     s->rows = NULL;
-    if (shape->x.blocked) s->planes = (shape->channels + LANES - 1) / LANES, width = LANES;
+    if (shape->x.blocked) s->blocks = (shape->channels + LANES - 1) / LANES, width = LANES;
   }
-  s->units = x->shape[0] * s->planes * shape->axis[0].out * shape->axis[1].out;
+  s->units = x->shape[0] * s->blocks * shape->axis[0].out * shape->axis[1].out;
+  if (!s->rows && !shape->x.blocked) s->units = s->planar.units;
   int64_t cost = y->elements / s->units;
   for (int i = 0; i < 3; i++)
     cost = ert_min64(cost * ert_min64(shape->axis[i].kernel, shape->axis[i].in + 1), INT32_MAX);
@@ -140,7 +137,7 @@ static void blocks_outputs(const pool_state *s, const ert_pool_span *spans, cons
                            int64_t to) {
   const ert_pool_axis *a = s->shape.axis;
   const ert_strides *at = &s->shape.x;
-  const double divisor = (double)spans[0].divisor * (double)spans[1].divisor * (double)spans[2].divisor;
+  const float divisor = (float)spans[0].divisor * (float)spans[1].divisor * (float)spans[2].divisor;
   const bool average = s->shape.kind == ERT_POOL_AVERAGE;
   if (spans[0].count == 0 || spans[1].count == 0 || spans[2].count == 0) {
     for (int64_t i = from * LANES; i < to * LANES; i++) y[i] = average ? 0.0f : -INFINITY;
@@ -152,7 +149,7 @@ static void blocks_outputs(const pool_state *s, const ert_pool_span *spans, cons
                  (ptrdiff_t)(a[2].dilation * LANES)},
   };
   x += ert_position(at, 0, spans[0].first, spans[1].first, spans[2].first);
-  s->simd->pool_blocks(average, &taps, x, (ptrdiff_t)(a[2].stride * LANES), (float)divisor, y + from * LANES,
+  s->simd->pool_blocks(average, &taps, x, (ptrdiff_t)(a[2].stride * LANES), 1.0f / divisor, y + from * LANES,
                        (size_t)(to - from));
 }
 
@@ -166,34 +163,6 @@ static void blocks_row(const pool_state *s, ert_pool_span *spans, const float *x
   }
 }
 
-/* The rows that the windows of outputs [from, to) of a row see are folded into one padded row, along which they slide. */
-static void planar_outputs(const pool_state *s, const ert_pool_span *spans, const float *x, float *y, int64_t from,
-                           int64_t to, float *padded) {
-  const ert_pool_axis *a = s->shape.axis, *w = &a[2];
-  const bool average = s->shape.kind == ERT_POOL_AVERAGE;
-  const int64_t first = from * w->stride - w->begin;
-  const int64_t reach = (to - from - 1) * w->stride + (w->kernel - 1) * w->dilation + 1;
-  const int64_t left = ert_clamp64(-first, 0, reach), right = ert_clamp64(w->in - first, left, reach);
-  for (int64_t i = 0; i < reach; i++) padded[i] = average ? 0.0f : -INFINITY;
-  for (int64_t i = 0; i < spans[0].count && spans[1].count > 0 && left < right; i++) {
-    const int64_t depth = spans[0].first + i * a[0].dilation;
-    const float *rows = x + ert_position(&s->shape.x, 0, depth, spans[1].first, first + left);
-    s->simd->fold_columns(average ? ERT_FOLD_SUM : ERT_FOLD_MAX, rows, (ptrdiff_t)(a[1].dilation * s->shape.x.row),
-                          (size_t)spans[1].count, padded + left, (size_t)(right - left));
-  }
-  s->simd->pool_slide(average, padded, (size_t)w->kernel, (ptrdiff_t)w->dilation, (size_t)w->stride, y + from,
-                      (size_t)(to - from));
-}
-
-static void planar_row(const pool_state *s, const ert_pool_span *spans, const float *x, float *y, float *padded) {
-  const ert_pool_axis *w = &s->shape.axis[2];
-  for (int64_t o = 0; o < w->out; o += s->columns)
-    planar_outputs(s, spans, x, y, o, ert_min64(o + s->columns, w->out), padded);
-  if (s->shape.kind != ERT_POOL_AVERAGE) return;
-  const float rows = (float)ert_max64(spans[0].divisor, 1) * (float)ert_max64(spans[1].divisor, 1);
-  for (int64_t o = 0; o < w->out; o++) y[o] /= rows * s->divisors[o];
-}
-
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   const pool_state *s = step->state;
   const ert_pool_axis *a = s->shape.axis;
@@ -205,21 +174,21 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
     s->rows(&s->shape, x, y, step->n_out > 1 ? step->out[1]->data : NULL, begin, end);
     return;
   }
+  if (!s->shape.x.blocked) {
+    ert_pool_planar_run(&s->shape, &s->planar, s->divisors, s->simd, x, y, begin, end, scratch);
+    return;
+  }
   const ert_strides *x_at = &s->shape.x, *y_at = &s->shape.y;
-  int64_t h = begin % a[1].out, d = begin / a[1].out % a[0].out, channel = begin / a[1].out / a[0].out;
-  int64_t image = channel / s->planes;
-  channel %= s->planes;
+  int64_t h = begin % a[1].out, d = begin / a[1].out % a[0].out, block = begin / a[1].out / a[0].out;
+  int64_t image = block / s->blocks;
+  block %= s->blocks;
   for (int64_t unit = begin; unit < end; unit++) {
     ert_pool_span spans[3] = {ert_pool_span_at(&s->shape, 0, d), ert_pool_span_at(&s->shape, 1, h), {0, 0, 0}};
-    const float *from = x + image * x_at->image + channel * x_at->channel;
-    float *to = y + channel * y_at->channel + ert_position(y_at, image, d, h, 0);
-    if (x_at->blocked)
-      blocks_row(s, spans, from, to);
-    else
-      planar_row(s, spans, from, to, scratch);
+    blocks_row(s, spans, x + image * x_at->image + block * x_at->channel,
+               y + block * y_at->channel + ert_position(y_at, image, d, h, 0));
     if (++h == a[1].out) h = 0, d++;
-    if (d == a[0].out) d = 0, channel++;
-    if (channel == s->planes) channel = 0, image++;
+    if (d == a[0].out) d = 0, block++;
+    if (block == s->blocks) block = 0, image++;
   }
 }
 

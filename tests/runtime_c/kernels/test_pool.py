@@ -8,13 +8,19 @@ import pytest
 from packer.ir.ops import MaxUnpool, Pool
 from packer.ir.types import DType, TensorType
 from targets.base import Layout, attributes_of
-from tests.runtime_c.kernels.harness import Rejected, check_op, random_array, run_step
+from tests.runtime_c.kernels.harness import Rejected, check_op, isas, random_array, run_step
 
 
 def check_both(op: Pool, x: np.ndarray, tolerance: float = 0.0) -> None:
-    """The first output, in both layouts."""
+    """The first output, in both layouts: the reference's, and the same bits."""
     check_op(op, [x], "pool", tolerance, outputs=1)
     check_op(op, [x], "pool", tolerance, outputs=1, layouts=Layout.BLOCK16)
+    types = [op.infer([TensorType(DType.F32, x.shape)])[0]]
+    for isa in isas():
+        planar, blocked = (
+            run_step("pool", [x], types, attributes_of(op), layouts, isa) for layouts in (Layout.PLANAR, Layout.BLOCK16)
+        )
+        assert planar[0].tobytes() == blocked[0].tobytes(), f"not the bits of blocks on {isa}: {op}, {x.shape}"
 
 
 def random_pool(rng: np.random.Generator, kind: str, spatial: tuple[int, ...]) -> Pool:

@@ -142,8 +142,14 @@ def test_lrn() -> None:
     for shape in ((1, 5, 3, 3), (2, 17, 5, 7), (1, 96, 4, 70), (1, 3), (1, 16, 1, 1)):
         for size, beta, bias in ((5, 0.75, 1.0), (1, 0.5, 2.0), (4, 1.3, 0.5), (1000, 0.75, 1.0)):
             x = (random_array(rng, shape, DType.F32) * 5).astype(np.float32)
-            check_op(Lrn(size, 0.1, beta, bias), [x], "lrn", 2e-6)
-            check_op(Lrn(size, 0.1, beta, bias), [x], "lrn", 2e-6, layouts=BLOCK16)
+            op, y = Lrn(size, 0.1, beta, bias), [TensorType(DType.F32, shape)]
+            check_op(op, [x], "lrn", 2e-6)
+            check_op(op, [x], "lrn", 2e-6, layouts=BLOCK16)
+            for isa in isas():
+                planar, blocks = (
+                    run_step("lrn", [x], y, attributes_of(op), layouts, isa) for layouts in (PLANAR, BLOCK16)
+                )
+                assert planar[0].tobytes() == blocks[0].tobytes(), f"not the bits of blocks on {isa}: {op}, {shape}"
 
 
 def test_lrn_between_neighbours() -> None:

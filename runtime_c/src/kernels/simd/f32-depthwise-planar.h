@@ -29,23 +29,6 @@ typedef struct planes_channel {
   const float *residual;
 } planes_channel;
 
-/* a[1], a[3], ..., b[1], b[3], ... */
-ERT_INLINE vf planes_odd(vf a, vf b) {
-#if defined(__clang__)
-#if ERT_VECTOR_BYTES == 64
-  return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
-#elif ERT_VECTOR_BYTES == 32
-  return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
-#else
-  return __builtin_shufflevector(a, b, 1, 3, 5, 7);
-#endif
-#else
-  vi odd;
-  for (int j = 0; j < VL; j++) odd[j] = 2 * j + 1;
-  return __builtin_shuffle(a, b, odd);
-#endif
-}
-
 /* The lines of one phase of a channel; nothing past their ends is read. Up to a vector past the end of each becomes zero. */
 ERT_INLINE void planes_copy(const ert_depthwise_planar *d, const ert_phase *phase, const float *x, float *scratch) {
   const size_t n = phase->columns, step = d->x_step, pitch = d->pitch;
@@ -61,10 +44,11 @@ ERT_INLINE void planes_copy(const ert_depthwise_planar *d, const ert_phase *phas
   } else if (step == 2) {
     const size_t left = 2 * rest - 1, first = left < VL ? left : VL;
     for (size_t r = phase->rows; r > 0; r--, from += x_row, to += pitch) {
-      for (size_t i = 0; i < full; i += VL) vstore(to + i, pool_even(vload(from + 2 * i), vload(from + 2 * i + VL)));
+      for (size_t i = 0; i < full; i += VL)
+        vstore(to + i, pool_every_second(vload(from + 2 * i), vload(from + 2 * i + VL), 0));
       const vf a = vload_part(from + 2 * full, first);
       const vf b = left > VL ? vload_part(from + 2 * full + VL, left - VL) : vzero();
-      vstore(to + full, pool_even(a, b));
+      vstore(to + full, pool_every_second(a, b, 0));
     }
   } else {
     for (size_t r = phase->rows; r > 0; r--, from += x_row, to += pitch)
@@ -250,14 +234,14 @@ ERT_INLINE void planes_copy_two(const ert_depthwise_planar *d, const ert_phase *
   for (size_t r = even->rows; r > 0; r--, from += x_row, to += pitch, other += pitch) {
     for (size_t i = 0; i < full; i += VL) {
       const vf a = vload(from + 2 * i), b = vload(from + 2 * i + VL);
-      vstore(to + i, pool_even(a, b));
-      vstore(other + i, planes_odd(a, b));
+      vstore(to + i, pool_every_second(a, b, 0));
+      vstore(other + i, pool_every_second(a, b, 1));
     }
     if (rest == 0) continue;
     const vf a = vload_part(from + 2 * full, first);
     const vf b = rest > VL ? vload_part(from + 2 * full + VL, rest - VL) : vzero();
-    vstore(to + full, pool_even(a, b));
-    vstore(other + full, planes_odd(a, b));
+    vstore(to + full, pool_every_second(a, b, 0));
+    vstore(other + full, pool_every_second(a, b, 1));
   }
 }
 

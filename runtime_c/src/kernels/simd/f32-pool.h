@@ -1,79 +1,188 @@
-/* Pooling windows: pixels of 16 channels, and sliding along a planar row. */
-#include "kernels/simd/families.h"
+/* Pooling windows: pixels of 16 channels, and planar rows.
+ *
+ * Both fold a window column by column, so that they give the same bits: a column's positions in their order, then the
+ * columns in theirs. Of equal values the first one is the largest. Sums begin with zero, which takes the sign of a
+ * window of negative zeros. */
+#include "kernels/simd/simd.h"
 
-ERT_INLINE void pool_blocks_of(bool average, const ert_taps *t, const float *x, ptrdiff_t step, float divisor, float *y,
-                               size_t n) {
+ERT_INLINE vf pool_step(bool average, vf acc, vf x) { return average ? acc + x : vmax_nan(acc, x); }
+
+/* Columns of D by H positions, where those are constants. */
+ERT_INLINE void pool_blocks_of(bool average, const ert_taps *t, size_t D, size_t H, const float *x, ptrdiff_t step,
+                               float factor, float *y, size_t n) {
+  const ptrdiff_t stride_d = t->stride[0], stride_h = t->stride[1], stride_w = t->stride[2];
   for (size_t o = 0; o < n; o++, x += step, y += 16) {
     vf acc[V16];
     for (size_t j = 0; j < V16; j++) acc[j] = vsplat(average ? 0.0f : -INFINITY);
-    for (size_t d = 0; d < t->count[0]; d++)
-      for (size_t h = 0; h < t->count[1]; h++) {
-        const float *at = x + (ptrdiff_t)d * t->stride[0] + (ptrdiff_t)h * t->stride[1];
-        for (size_t w = 0; w < t->count[2]; w++, at += t->stride[2])
-          for (size_t j = 0; j < V16; j++) {
-            vf v = vload(at + j * VL);
-            acc[j] = average ? acc[j] + v : vmax_nan(acc[j], v);
-          }
+    const float *at = x;
+    for (size_t w = 0; w < t->count[2]; w++, at += stride_w)
+      for (size_t j = 0; j < V16; j++) {
+        vf column = vload(at + j * VL);
+        for (size_t d = 0; d < D; d++)
+          for (size_t h = d == 0; h < H; h++)
+            column = pool_step(average, column, vload(at + (ptrdiff_t)d * stride_d + (ptrdiff_t)h * stride_h + j * VL));
+        acc[j] = pool_step(average, acc[j], column);
       }
-    for (size_t j = 0; j < V16; j++) vstore(y + j * VL, average ? acc[j] / divisor : acc[j]);
+    for (size_t j = 0; j < V16; j++) vstore(y + j * VL, average ? acc[j] * factor : acc[j]);
   }
 }
 
-static void f32_pool_blocks(bool average, const ert_taps *t, const float *x, ptrdiff_t step, float divisor, float *y,
+ERT_INLINE void pool_blocks_kind(bool average, const ert_taps *t, const float *x, ptrdiff_t step, float factor,
+                                 float *y, size_t n) {
+  if (t->count[0] == 1 && t->count[1] == 2)
+    pool_blocks_of(average, t, 1, 2, x, step, factor, y, n);
+  else if (t->count[0] == 1 && t->count[1] == 3)
+    pool_blocks_of(average, t, 1, 3, x, step, factor, y, n);
+  else
+    pool_blocks_of(average, t, t->count[0], t->count[1], x, step, factor, y, n);
+}
+
+static void f32_pool_blocks(bool average, const ert_taps *t, const float *x, ptrdiff_t step, float factor, float *y,
                             size_t n) {
   if (average)
-    pool_blocks_of(true, t, x, step, divisor, y, n);
+    pool_blocks_kind(true, t, x, step, factor, y, n);
   else
-    pool_blocks_of(false, t, x, step, divisor, y, n);
+    pool_blocks_kind(false, t, x, step, factor, y, n);
 }
 
-/* a[0], a[2], ..., b[0], b[2], ... */
-ERT_INLINE vf pool_even(vf a, vf b) {
+/* a[first], a[first + 2], ..., b[first], b[first + 2], ...; first is 0 or 1. */
+ERT_INLINE vf pool_every_second(vf a, vf b, int first) {
 #if defined(__clang__)
 #if ERT_VECTOR_BYTES == 64
-  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  return first ? __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
+               : __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
 #elif ERT_VECTOR_BYTES == 32
-  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
+  return first ? __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15)
+               : __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
 #else
-  return __builtin_shufflevector(a, b, 0, 2, 4, 6);
+  return first ? __builtin_shufflevector(a, b, 1, 3, 5, 7) : __builtin_shufflevector(a, b, 0, 2, 4, 6);
 #endif
 #else
-  vi even;
-  for (int j = 0; j < VL; j++) even[j] = 2 * j;
-  return __builtin_shuffle(a, b, even);
+  vi lanes;
+  for (int j = 0; j < VL; j++) lanes[j] = 2 * j + first;
+  return __builtin_shuffle(a, b, lanes);
 #endif
 }
 
-ERT_INLINE void pool_slide_of(bool sum, bool pairs, const float *x, size_t taps, ptrdiff_t tap, float *y, size_t n) {
-  for (size_t o = 0; o < n; o += VL) {
-    vf acc = vsplat(sum ? 0.0f : -INFINITY);
-    for (size_t k = 0; k < taps; k++) {
-      const float *at = x + (ptrdiff_t)(pairs ? 2 * o : o) + (ptrdiff_t)k * tap;
-      vf v = pairs ? pool_even(vload(at), vload(at + VL)) : vload(at);
-      acc = sum ? acc + v : vmax_nan(acc, v);
+/* A vector of columns of D by H positions. `part`: only the first n of them exist. */
+ERT_INLINE vf pool_column(const ert_pool_planar *p, bool average, const float *x, size_t D, size_t H, bool part,
+                          size_t n) {
+  vf column = part ? vload_part(x, n) : vload(x);
+  for (size_t d = 0; d < D; d++)
+    for (size_t h = d == 0; h < H; h++) {
+      const float *at = x + (ptrdiff_t)d * p->x_stride[0] + (ptrdiff_t)h * p->x_stride[1];
+      column = pool_step(average, column, part ? vload_part(at, n) : vload(at));
     }
-    if (o + VL <= n)
-      vstore(y + o, acc);
+  return column;
+}
+
+/* Every column of a row of windows. The last vector may have columns of the one before it again. */
+ERT_INLINE void pool_fold_row(const ert_pool_planar *p, bool average, const float *x, size_t D, size_t H, float *line) {
+  const size_t n = p->columns;
+  if (n < VL) {
+    vstore(line, vfirst(pool_column(p, average, x, D, H, true, n), n, vsplat(average ? 0.0f : -INFINITY)));
+    return;
+  }
+  for (size_t i = 0; i + VL < n; i += VL) vstore(line + i, pool_column(p, average, x + i, D, H, false, VL));
+  vstore(line + n - VL, pool_column(p, average, x + n - VL, D, H, false, VL));
+}
+
+ERT_INLINE void pool_fold_rows(const ert_pool_planar *p, bool average, const float *x, float *lines) {
+  lines += p->before;
+  for (size_t r = 0; r < p->n_rows && p->columns > 0; r++, lines += p->pitch) {
+    const size_t depths = p->rows[r].count[0], heights = p->rows[r].count[1];
+    const float *from = x + p->rows[r].x;
+    if (depths == 1 && heights == 2)
+      pool_fold_row(p, average, from, 1, 2, lines);
+    else if (depths == 1 && heights == 3)
+      pool_fold_row(p, average, from, 1, 3, lines);
+    else if (depths > 0 && heights > 0)
+      pool_fold_row(p, average, from, depths, heights, lines);
     else
-      vstore_part(y + o, acc, n - o);
+      for (size_t i = 0; i < p->columns; i++) lines[i] = average ? 0.0f : -INFINITY;
   }
 }
 
-static void f32_pool_slide(bool sum, const float *x, size_t taps, ptrdiff_t tap, size_t step, float *y, size_t n) {
-  if (step == 1 && sum) {
-    pool_slide_of(true, false, x, taps, tap, y, n);
-  } else if (step == 1) {
-    pool_slide_of(false, false, x, taps, tap, y, n);
-  } else if (step == 2 && sum) {
-    pool_slide_of(true, true, x, taps, tap, y, n);
-  } else if (step == 2) {
-    pool_slide_of(false, true, x, taps, tap, y, n);
-  } else {
-    for (size_t o = 0; o < n; o++) {
-      float acc = sum ? 0.0f : -INFINITY;
-      const float *at = x + o * step;
-      for (size_t k = 0; k < taps; k++, at += tap) acc = sum ? acc + *at : fold_one(ERT_FOLD_MAX, acc, *at);
-      y[o] = acc;
+/* Windows of `taps` columns, `tap` apart, the first of which are `step` apart. */
+ERT_INLINE vf pool_window(bool average, const float *x, size_t taps, ptrdiff_t tap, size_t step, size_t n) {
+  vf acc = vsplat(average ? 0.0f : -INFINITY);
+  for (size_t k = 0; k < taps; k++, x += tap) {
+    if (step == 1) {
+      acc = pool_step(average, acc, vload(x));
+    } else if (step == 2) {
+      const vf a = vload(x), b = vload(x + VL);
+      acc = pool_step(average, acc, pool_every_second(a, b, 0));
+      if (tap == 1 && k + 1 < taps) acc = pool_step(average, acc, pool_every_second(a, b, 1)), k++, x++;
+    } else {
+      vf v;
+      for (size_t j = 0; j < VL; j++) v[j] = x[(j < n ? j : 0) * step];
+      acc = pool_step(average, acc, v);
     }
   }
+  return acc;
+}
+
+/* `room`: floats from the channel's first output on that are written by it and what comes after it. */
+ERT_INLINE void pool_slide_rows(const ert_pool_planar *p, bool average, size_t taps, ptrdiff_t tap, size_t step,
+                                const float *lines, float *y, size_t room) {
+  float divisor = 0;
+  for (size_t r = 0; r < p->n_rows; r++, lines += p->pitch) {
+    if (average && p->rows[r].divisor != divisor) {
+      divisor = p->rows[r].divisor;
+      for (size_t o = 0; o < p->n; o += VL) vstore(p->factors + o, 1.0f / (divisor * vload(p->divisors + o)));
+    }
+    float *to = y + p->rows[r].y;
+    const size_t left = p->joined ? room - r * p->n : p->n;
+    for (size_t o = 0; o < p->n; o += VL) {
+      vf acc = pool_window(average, lines + o * step, taps, tap, step, p->n - o);
+      if (average) acc = acc * vload(p->factors + o);
+      if (o + VL <= left)
+        vstore(to + o, acc);
+      else
+        vstore_part(to + o, acc, p->n - o);
+    }
+  }
+}
+
+ERT_INLINE void pool_slide(const ert_pool_planar *p, bool average, const float *lines, float *y, size_t room) {
+  const size_t step = p->step;
+  if (step == 1 && p->tap == 1 && p->taps == 3)
+    pool_slide_rows(p, average, 3, 1, 1, lines, y, room);
+  else if (step == 2 && p->tap == 1 && p->taps == 3)
+    pool_slide_rows(p, average, 3, 1, 2, lines, y, room);
+  else if (step == 2 && p->tap == 1 && p->taps == 2)
+    pool_slide_rows(p, average, 2, 1, 2, lines, y, room);
+  else if (step == 1)
+    pool_slide_rows(p, average, p->taps, p->tap, 1, lines, y, room);
+  else if (step == 2)
+    pool_slide_rows(p, average, p->taps, p->tap, 2, lines, y, room);
+  else
+    pool_slide_rows(p, average, p->taps, p->tap, step, lines, y, room);
+}
+
+/* A channel is folded before the one ahead of it is slid along: by the time its lines are read their stores have
+ * reached the cache. */
+ERT_INLINE void pool_planar_of(const ert_pool_planar *p, bool average) {
+  const size_t half = p->n_rows * p->pitch, reach = (p->n - 1) * p->step + (p->taps - 1) * (size_t)p->tap + 1;
+  const size_t made = p->n_rows * p->n;
+  const float outside = average ? 0.0f : -INFINITY;
+  float *line = p->lines;
+  for (size_t r = 0; r < 2 * p->n_rows; r++, line += p->pitch) {
+    for (size_t i = 0; i < p->before; i++) line[i] = outside;
+    for (size_t i = p->before + p->columns; i < reach; i++) line[i] = outside;
+  }
+  pool_fold_rows(p, average, p->x, p->lines);
+  for (size_t c = 0; c < p->channels; c++) {
+    const size_t follow = (size_t)p->y_channel == made ? p->channels - c : 1;
+    if (c + 1 < p->channels)
+      pool_fold_rows(p, average, p->x + (ptrdiff_t)(c + 1) * p->x_channel, p->lines + (c + 1) % 2 * half);
+    pool_slide(p, average, p->lines + c % 2 * half, p->y + (ptrdiff_t)c * p->y_channel, follow * made);
+  }
+}
+
+static void f32_pool_planar(const ert_pool_planar *p) {
+  if (p->average)
+    pool_planar_of(p, true);
+  else
+    pool_planar_of(p, false);
 }

@@ -1,5 +1,5 @@
 /* Folds of float32 rows and columns, and what normalisations do with their results. */
-#include "kernels/simd/families.h"
+#include "kernels/simd/simd.h"
 
 ERT_INLINE vf fold_step(int fold, vf acc, vf x, vf shift) {
   vf centred = x - shift;
@@ -122,10 +122,25 @@ static void f32_center(float mean, float scale, const float *x, float *y, size_t
 }
 
 /* v^-beta, for the v > 0 that sums of squares give. */
-static void f32_lrn(float alpha, float beta, float bias, const float *sums, const float *x, float *y, size_t n) {
-  for (size_t i = 0; i < n; i += VL) {
-    size_t part = n - i < VL ? n - i : VL;
-    vf v = vload_part(sums + i, part) * alpha + bias;
-    vstore_part(y + i, vload_part(x + i, part) * vexp(vlog(v) * -beta), part);
+ERT_INLINE vf lrn_power(vf v, float beta) {
+  if (beta != 0.75f) return vexp(vlog(v) * -beta);
+  const vf root = vsqrt(v);
+  return 1.0f / (root * vsqrt(root));
+}
+
+static void f32_lrn(const ert_lrn *l) {
+  for (size_t i = 0; i < l->n; i += VL) {
+    const size_t part = l->n - i < VL ? l->n - i : VL;
+    const float *from = l->neighbours + i;
+    vf sum = vzero();
+    for (size_t k = 0; k < l->count; k++, from += l->stride) {
+      const vf v = part == VL ? vload(from) : vload_part(from, part);
+      sum += v * v;
+    }
+    const vf power = lrn_power(sum * l->alpha + l->bias, l->beta);
+    if (part == VL)
+      vstore(l->y + i, vload(l->x + i) * power);
+    else
+      vstore_part(l->y + i, vload_part(l->x + i, part) * power, part);
   }
 }

@@ -2,7 +2,7 @@
  * are compared with. */
 #include <math.h>
 
-#include "kernels/simd/families.h"
+#include "kernels/simd/simd.h"
 
 static float fold_scalar(int fold, float acc, float x, float shift) {
   float centred = x - shift;
@@ -14,9 +14,9 @@ static float fold_scalar(int fold, float acc, float x, float shift) {
     case ERT_FOLD_SQUARE:
       return acc + centred * centred;
     case ERT_FOLD_MAX:
-      return acc != acc || acc > x ? acc : x;
+      return x > acc || x != x ? x : acc;
     default:
-      return acc != acc || acc < x ? acc : x;
+      return x < acc || x != x ? x : acc;
   }
 }
 
@@ -40,8 +40,15 @@ static void scalar_center(float mean, float scale, const float *x, float *y, siz
   for (size_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale;
 }
 
-static void scalar_lrn(float alpha, float beta, float bias, const float *sums, const float *x, float *y, size_t n) {
-  for (size_t i = 0; i < n; i++) y[i] = x[i] * powf(sums[i] * alpha + bias, -beta);
+static void scalar_lrn(const ert_lrn *l) {
+  for (size_t i = 0; i < l->n; i++) {
+    float sum = 0;
+    for (size_t k = 0; k < l->count; k++) {
+      const float v = l->neighbours[(ptrdiff_t)k * l->stride + (ptrdiff_t)i];
+      sum += v * v;
+    }
+    l->y[i] = l->x[i] * powf(sum * l->alpha + l->bias, -l->beta);
+  }
 }
 
 static void scalar_softmax_columns(bool log, const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride, size_t n,
@@ -61,25 +68,45 @@ static void scalar_softmax_row(bool log, const float *x, float *y, size_t n) {
   scalar_softmax_columns(log, x, 1, y, 1, n, 1);
 }
 
-static void scalar_pool_blocks(bool average, const ert_taps *t, const float *x, ptrdiff_t step, float divisor, float *y,
+/* Column by column. */
+static void scalar_pool_blocks(bool average, const ert_taps *t, const float *x, ptrdiff_t step, float factor, float *y,
                                size_t n) {
+  const int fold = average ? ERT_FOLD_SUM : ERT_FOLD_MAX;
+  const float first = average ? 0 : -INFINITY;
   for (size_t o = 0; o < n * 16; o++) {
-    const float *window = x + (ptrdiff_t)(o / 16) * step + o % 16;
-    float acc = average ? 0 : -INFINITY;
-    for (size_t d = 0; d < t->count[0]; d++)
-      for (size_t h = 0; h < t->count[1]; h++)
-        for (size_t w = 0; w < t->count[2]; w++) {
-          ptrdiff_t at = (ptrdiff_t)d * t->stride[0] + (ptrdiff_t)h * t->stride[1] + (ptrdiff_t)w * t->stride[2];
-          acc = fold_scalar(average ? ERT_FOLD_SUM : ERT_FOLD_MAX, acc, window[at], 0);
-        }
-    y[o] = average ? acc / divisor : acc;
+    const float *at = x + (ptrdiff_t)(o / 16) * step + o % 16;
+    float acc = first;
+    for (size_t w = 0; w < t->count[2]; w++, at += t->stride[2]) {
+      float column = first;
+      for (size_t d = 0; d < t->count[0]; d++)
+        for (size_t h = 0; h < t->count[1]; h++)
+          column = fold_scalar(fold, column, at[(ptrdiff_t)d * t->stride[0] + (ptrdiff_t)h * t->stride[1]], 0);
+      acc = fold_scalar(fold, acc, column, 0);
+    }
+    y[o] = average ? acc * factor : acc;
   }
 }
 
-static void scalar_pool_slide(bool sum, const float *x, size_t taps, ptrdiff_t tap, size_t step, float *y, size_t n) {
-  for (size_t o = 0; o < n; o++) {
-    y[o] = sum ? 0 : -INFINITY;
-    for (size_t k = 0; k < taps; k++)
-      y[o] = fold_scalar(sum ? ERT_FOLD_SUM : ERT_FOLD_MAX, y[o], x[(ptrdiff_t)(o * step) + (ptrdiff_t)k * tap], 0);
+static void scalar_pool_planar(const ert_pool_planar *p) {
+  const int fold = p->average ? ERT_FOLD_SUM : ERT_FOLD_MAX;
+  const float first = p->average ? 0 : -INFINITY;
+  for (size_t i = 0; i < p->channels * p->n_rows * p->n; i++) {
+    const size_t o = i % p->n, c = i / p->n / p->n_rows;
+    const ert_pool_row *row = p->rows + i / p->n % p->n_rows;
+    const float *x = p->x + (ptrdiff_t)c * p->x_channel + row->x;
+    float acc = first;
+    for (size_t k = 0; k < p->taps; k++) {
+      const size_t at = o * p->step + k * (size_t)p->tap;
+      if (at < p->before || at - p->before >= p->columns) continue;
+      float column = first;
+      for (size_t d = 0; d < row->count[0]; d++)
+        for (size_t h = 0; h < row->count[1]; h++)
+          column = fold_scalar(
+              fold, column,
+              x[(ptrdiff_t)d * p->x_stride[0] + (ptrdiff_t)h * p->x_stride[1] + (ptrdiff_t)(at - p->before)], 0);
+      acc = fold_scalar(fold, acc, column, 0);
+    }
+    p->y[(ptrdiff_t)c * p->y_channel + row->y + (ptrdiff_t)o] =
+        p->average ? acc * (1.0f / (row->divisor * p->divisors[o])) : acc;
   }
 }

@@ -38,5 +38,5 @@ const ert_simd ert_simd_scalar = {
     .softmax_row = scalar_softmax_row,
     .softmax_columns = scalar_softmax_columns,
     .pool_blocks = scalar_pool_blocks,
-    .pool_slide = scalar_pool_slide,
+    .pool_planar = scalar_pool_planar,
 };

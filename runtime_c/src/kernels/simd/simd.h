@@ -201,6 +201,47 @@ typedef struct ert_sparse_limits {
   int64_t vector, most, unit, unit_most;
 } ert_sparse_limits;
 
+/* Local response normalisation (f32-reduce.h): y[i] = x[i] * (bias + alpha * sum over k of
+ * neighbours[k * stride + i]^2)^-beta. */
+typedef struct ert_lrn {
+  float alpha, beta, bias;
+  const float *neighbours;
+  ptrdiff_t stride;
+  size_t count;
+  const float *x;
+  float *y;
+  size_t n;
+} ert_lrn;
+
+/* A row of outputs of a planar pool: where the first row of its windows and its outputs lie in a channel, how many
+ * depths and rows of the windows lie inside the input, and how many an average counts. */
+typedef struct ert_pool_row {
+  ptrdiff_t x, y;
+  size_t count[2];
+  float divisor;
+} ert_pool_row;
+
+/* Rows of outputs of neighbouring channels of a planar pool (f32-pool.h): the columns of a row of windows are folded
+ * into a line of scratch, along which the windows slide. Strides are in floats. */
+typedef struct ert_pool_planar {
+  bool average;
+  const float *x;
+  ptrdiff_t x_channel, x_stride[2]; /* x_stride: between depths and between rows of a window */
+  const ert_pool_row *rows;
+  size_t n_rows, channels;
+  size_t columns, before; /* of the input that windows see, and of the padding before them */
+  size_t taps, step;      /* of a window, and between windows */
+  ptrdiff_t tap;
+  const float *divisors; /* averages: of each column of outputs; ERT_SLIDE_SLACK more are read */
+  float *factors;        /* scratch for as many */
+  float *lines; /* scratch: two for each row, `before` floats before a whole vector; ERT_SLIDE_SLACK more are read */
+  size_t pitch; /* between lines: a multiple of 16, with room for a vector behind `before` */
+  float *y;
+  ptrdiff_t y_channel;
+  size_t n;    /* outputs of a row */
+  bool joined; /* every row of outputs of a channel follows the one before it */
+} ert_pool_planar;
+
 /* One instruction set; members in the order of body.h. */
 typedef struct ert_simd {
   const char *name; /* "scalar", "sse2", "avx2", "avx512" or "neon" */
@@ -230,20 +271,20 @@ typedef struct ert_simd {
    * column's rows one after the other, whatever its place. */
   float (*fold_row)(int fold, float acc, float shift, const float *x, size_t n);
   void (*fold_columns)(int fold, const float *x, ptrdiff_t stride, size_t rows, float *acc, size_t width);
-  /* y = (x - mean) * scale, and y = x * (bias + alpha * sums)^-beta; y may be x. */
+  /* y = (x - mean) * scale; y may be x. */
   void (*center)(float mean, float scale, const float *x, float *y, size_t n);
-  void (*lrn)(float alpha, float beta, float bias, const float *sums, const float *x, float *y, size_t n);
+  void (*lrn)(const ert_lrn *l);
 
   /* Softmax of a row, and of `width` columns of n rows a stride apart: the same bits for the same values; y may be x. */
   void (*softmax_row)(bool log, const float *x, float *y, size_t n);
   void (*softmax_columns)(bool log, const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride, size_t n,
                           size_t width);
 
-  /* Windows of n pixels of 16 lanes, the first at x, the next `step` floats on: their average or largest value. */
-  void (*pool_blocks)(bool average, const ert_taps *taps, const float *x, ptrdiff_t step, float divisor, float *y,
+  /* Windows of n pixels of 16 lanes, the first at x, the next `step` floats on: their sum by `factor`, or largest
+   * value. */
+  void (*pool_blocks)(bool average, const ert_taps *taps, const float *x, ptrdiff_t step, float factor, float *y,
                       size_t n);
-  /* y[o] = sum or largest of x[o * step + k * tap], k < taps; reads up to ERT_SLIDE_SLACK floats past the windows. */
-  void (*pool_slide)(bool sum, const float *x, size_t taps, ptrdiff_t tap, size_t step, float *y, size_t n);
+  void (*pool_planar)(const ert_pool_planar *p);
 } ert_simd;
 
 /* The tables this machine can execute, best first, NULL-terminated; the last one is scalar. */

@@ -14,20 +14,20 @@ ERT_INLINE vf vcopysign(vf magnitude, vf sign) {
   return (vf)(((vi)magnitude & 0x7fffffff) | ((vi)sign & (-0x7fffffff - 1)));
 }
 
-/* The larger and the smaller; NaN if either is. */
+/* The larger and the smaller, a of equals; NaN if either is. */
 #if defined(__x86_64__) && ERT_VECTOR_BYTES == 64
 ERT_INLINE vf vmax_nan(vf a, vf b) {
-  return (vf)_mm512_mask_max_ps((__m512)a, _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_ORD_Q), (__m512)a, (__m512)b);
+  return (vf)_mm512_mask_max_ps((__m512)b, _mm512_cmp_ps_mask((__m512)b, (__m512)b, _CMP_ORD_Q), (__m512)b, (__m512)a);
 }
 ERT_INLINE vf vmin_nan(vf a, vf b) {
-  return (vf)_mm512_mask_min_ps((__m512)a, _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_ORD_Q), (__m512)a, (__m512)b);
+  return (vf)_mm512_mask_min_ps((__m512)b, _mm512_cmp_ps_mask((__m512)b, (__m512)b, _CMP_ORD_Q), (__m512)b, (__m512)a);
 }
 #elif defined(__aarch64__)
 ERT_INLINE vf vmax_nan(vf a, vf b) { return vmax(a, b); }
 ERT_INLINE vf vmin_nan(vf a, vf b) { return vmin(a, b); }
 #else
-ERT_INLINE vf vmax_nan(vf a, vf b) { return vselect(a == a, vmax(a, b), a); }
-ERT_INLINE vf vmin_nan(vf a, vf b) { return vselect(a == a, vmin(a, b), a); }
+ERT_INLINE vf vmax_nan(vf a, vf b) { return vselect(b == b, vmax(b, a), b); }
+ERT_INLINE vf vmin_nan(vf a, vf b) { return vselect(b == b, vmin(b, a), b); }
 #endif
 
 /* The first n lanes of v, and `rest` in the others. */
