@@ -19,6 +19,7 @@ from packer.bundle.writer import write_bundle
 from packer.errors import ModelError
 from packer.golden import make_golden
 from packer.importers import import_onnx
+from packer.ir import DType
 from packer.passes import optimize
 from packer.planner import make_plan
 from packer.planner.select import Strategy
@@ -70,7 +71,7 @@ def pack(
     measured: Mapping[str, Measured] | None = None,
     golden: bool = True,
     atol: float = 1e-6,
-    rtol: float = 1e-4,
+    rtol: float | None = None,
     progress: Progress | None = None,
 ) -> PackReport:
     """Compile an ONNX model for `targets` and write one bundle to `output`.
@@ -80,10 +81,14 @@ def pack(
     same bits unless there are `partial_sums`. `search` is the planner's strategy, or its name.
     `implementation` is used by every node that offers it, such as "im2col-nhwc" by convolutions; by default the
     cheapest one is. `winograd` says which of Winograd's algorithms may be chosen: "off" none, "strict" those whose
-    error stays near that of others, "fast" all. `measured` has what is known of the devices that targets (by name)
-    stand for; without it costs are those of the targets' models, and the same model gives the same bundle anywhere.
+    error stays near that of others, "fast" all. `precision` is what weights are rounded to: "f32" not at all, "f16", or
+    "bf16", with which inputs are rounded too where the target has faster products of bf16. A layer with a weight beyond
+    the type's largest number stays float32. `measured` has what is known of the devices that targets (by name) stand
+    for; without it costs are those of the targets' models, and the same model gives the same bundle anywhere.
     With `golden` the bundle carries a sample and the tolerances (|got - want| <= atol + rtol * max|want|) its self-test
-    uses. Raises packer.errors.ModelError for a model that cannot be packed, targets.base.TargetError for an unknown or
+    uses; without `rtol` it is 1e-4, or with rounded weights four times what rounding them does to the sample, if that
+    is more.
+    Raises packer.errors.ModelError for a model that cannot be packed, targets.base.TargetError for an unknown or
     unfit target or implementation. Nothing is written unless everything succeeded.
     """
     started = time.perf_counter()
@@ -126,7 +131,7 @@ def compile_model(
     measured: Mapping[str, Measured] | None = None,
     golden: bool = True,
     atol: float = 1e-6,
-    rtol: float = 1e-4,
+    rtol: float | None = None,
     progress: Progress | None = None,
 ) -> Bundle:
     """Everything `pack` does but writing the file."""
@@ -135,7 +140,7 @@ def compile_model(
     chosen = [known[target.name].on(target) if target.name in known else target for target in chosen]
     if not chosen:
         raise TargetError("no target to pack for was given")
-    if not all(math.isfinite(tolerance) and tolerance >= 0 for tolerance in (atol, rtol)):
+    if not all(math.isfinite(tolerance) and tolerance >= 0 for tolerance in (atol, rtol or 0.0)):
         raise ValueError(f"tolerances: expected finite numbers of 0 or more, got atol {atol} and rtol {rtol}")
     tell = progress or (lambda stage, fraction: None)
     tell("import", 0.0)
@@ -158,7 +163,7 @@ def compile_model(
     goldens: tuple[Golden, ...] = ()
     if golden:
         tell("golden", 0.0)
-        goldens = (make_golden(imported, atol, rtol),)
+        goldens = (make_golden(imported, atol, rtol, graph, DType[precision.upper()]),)
     return Bundle(f"edgert {__version__}", graph.name, tuple(programs), goldens)
 
 

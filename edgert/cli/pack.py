@@ -60,7 +60,10 @@ def pack(
     pieces: Annotated[bool, typer.Option("--pieces", help="With --explain: which part each core computes.")] = False,
     golden: Annotated[bool, typer.Option("--golden/--no-golden", help="Store a sample for the self-test.")] = True,
     atol: Annotated[float, typer.Option("--atol", min=0, help="Absolute tolerance of the self-test.")] = 1e-6,
-    rtol: Annotated[float, typer.Option("--rtol", min=0, help="Tolerance relative to the output's maximum.")] = 1e-4,
+    rtol: Annotated[
+        float | None,
+        typer.Option("--rtol", min=0, help="Tolerance relative to the output's maximum. [default: by --precision]"),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Compile an ONNX model into a bundle."""

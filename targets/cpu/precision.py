@@ -6,6 +6,7 @@ import numpy as np
 
 from packer.ir import DType, Graph, Node
 from packer.ir.ops import Conv, MatMul
+from packer.ir.rounding import nearest
 
 __all__ = ["SETTINGS", "precisions_of", "rounded", "stored_type"]
 
@@ -18,15 +19,13 @@ def stored_type(implementation: str) -> DType:
 
 
 def rounded(weights: np.ndarray, dtype: DType) -> np.ndarray:
-    """Float32 weights in weight16 as numbers of `dtype`, each the nearest one, ties to even. Rows of bf16 lie in pairs:
-    [rows / 2, 16, 2]."""
-    if dtype is DType.F16:
-        with np.errstate(over="ignore"):
-            return weights.astype(np.float16)
-    if dtype is not DType.BF16:
+    """Float32 weights in weight16 as the nearest numbers of `dtype`. Rows of bf16 lie in pairs: [rows / 2, 16, 2]."""
+    if dtype is DType.F32:
         return weights
-    bits = np.ascontiguousarray(weights).view(np.uint32)
-    halves = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+    numbers = nearest(weights, dtype)
+    if dtype is DType.F16:
+        return numbers.astype(np.float16)
+    halves = (numbers.view(np.uint32) >> 16).astype(np.uint16)
     return np.ascontiguousarray(halves.reshape(-1, 2, 16).transpose(0, 2, 1)).reshape(-1)
 
 
@@ -37,13 +36,9 @@ def precisions_of(graph: Graph, node: Node, precision: str) -> tuple[str, ...]:
     weights = graph.constant(node.inputs[1])
     if precision == "f32" or weights is None or weights.size == 0:
         return ()
-    if precision == "f16":
-        return ("packed-f16",) if np.isfinite(rounded(weights, DType.F16)).all() else ()
     channels = weights.shape[1] if isinstance(node.op, Conv) else weights.shape[0]
-    largest = float(np.abs(weights).max())
-    if channels % 2 or not largest < _BEYOND_BF16:
+    if (precision == "bf16" and channels % 2) or not np.isfinite(nearest(weights, SETTINGS[precision])).all():
         return ()
+    if precision == "f16":
+        return ("packed-f16",)
     return ("packed-bf16",) if isinstance(node.op, MatMul) else ("packed-bf16", "bf16")
-
-
-_BEYOND_BF16 = 2.0**128 - 2.0**119  # rounds to infinity
