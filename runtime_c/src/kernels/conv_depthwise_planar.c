@@ -171,6 +171,7 @@ static edgert_status planar_prepare(ert_prepare *p) {
 /* Where one task lies. */
 typedef struct planar_task {
   int64_t image, block, depth, row, rows;
+  bool clear; /* scratch may have other values where no phase lies */
 } planar_task;
 
 /* The lines of each phase that lie inside of the input. */
@@ -215,7 +216,7 @@ static void run_task(const ert_step *step, const planar_task *t, float *scratch)
   const int64_t channel = t->block * 16, start = ((const int32_t *)step->in[4]->data)[t->block];
   ert_phase phases[ERT_MOST_TAPS];
   find_phases(s, t, phases);
-  memset(scratch, 0, 2 * (size_t)s->size * sizeof(float));
+  if (t->clear) memset(scratch, 0, 2 * (size_t)s->size * sizeof(float));
   ert_depthwise_planar d = {
       .x = (const float *)step->in[0]->data + t->image * s->x.image + channel * s->x.channel,
       .x_channel = s->x.channel,
@@ -261,6 +262,7 @@ static void planar_run(const ert_step *step, int64_t begin, int64_t end, void *s
         .depth = rest % g->out[0], .block = rest / g->out[0] % s->blocks, .image = rest / g->out[0] / s->blocks};
     t.row = ert_cut_at(g->out[1], s->bands, band);
     t.rows = ert_cut_at(g->out[1], s->bands, band + 1) - t.row;
+    t.clear = i == begin || s->bands > 1 || g->out[0] > 1;
     run_task(step, &t, scratch);
   }
 }

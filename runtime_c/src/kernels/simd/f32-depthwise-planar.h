@@ -56,22 +56,27 @@ ERT_INLINE void planes_copy(const ert_depthwise_planar *d, const ert_phase *phas
   }
 }
 
-/* Where a vector of outputs is stored. Its last lanes are none if it is the last one of a row. */
+/* Where a vector of outputs is stored. Its last lanes are none if it is the last one of a row: of the first `whole` rows
+ * they are stored nevertheless, where later rows follow. */
 typedef struct planes_place {
   float *y;
   const float *residual;
   size_t of_row, tail; /* vectors of a row, and pixels of the last of them */
+  size_t whole;        /* counted from this row on */
   vf lo, hi;
 } planes_place;
 
 ERT_INLINE planes_place planes_place_of(const ert_depthwise_planar *d, const planes_channel *c, size_t row,
                                         size_t column) {
-  const size_t of_row = (d->pixels + VL - 1) / VL;
+  const size_t of_row = (d->pixels + VL - 1) / VL, tail = d->pixels - (of_row - 1) * VL;
+  const size_t masked =
+      (size_t)d->y_row == d->pixels && !c->residual ? (VL - tail + d->pixels - 1) / d->pixels : d->rows;
   return (planes_place){
       .y = c->y + (ptrdiff_t)row * d->y_row + (ptrdiff_t)column,
       .residual = c->residual ? c->residual + (ptrdiff_t)row * d->residual_row + (ptrdiff_t)column : NULL,
       .of_row = of_row,
-      .tail = d->pixels - (of_row - 1) * VL,
+      .tail = tail,
+      .whole = d->rows > masked + row ? d->rows - masked - row : 0,
       .lo = vsplat(d->lo),
       .hi = vsplat(d->hi),
   };
@@ -91,12 +96,13 @@ ERT_INLINE void planes_store(const planes_place *at, ptrdiff_t y_at, ptrdiff_t r
 ERT_INLINE void planes_store_rows(const planes_place *at, ptrdiff_t y_row, ptrdiff_t residual_row, const vf *sums,
                                   int P, size_t vector) {
   ptrdiff_t y = 0, residual = 0, column = 0;
+  size_t row = 0;
 #pragma GCC unroll 14
   for (int p = 0; p < P; p++) {
     const bool last = ++vector == at->of_row;
-    planes_store(at, y + column, residual + column, sums[p], last ? at->tail : VL);
+    planes_store(at, y + column, residual + column, sums[p], last && row >= at->whole ? at->tail : VL);
     column += VL;
-    if (last) y += y_row, residual += residual_row, column = 0, vector = 0;
+    if (last) y += y_row, residual += residual_row, column = 0, vector = 0, row++;
   }
 }
 
@@ -136,7 +142,7 @@ ERT_INLINE void planes_tile(const ert_depthwise_planar *d, const planes_channel 
     return;
   }
 #pragma GCC unroll 14
-  for (int p = 0; p < P; p++) planes_store(&at, p * y_row, 0, acc[p], at.tail);
+  for (int p = 0; p < P; p++) planes_store(&at, p * y_row, 0, acc[p], (size_t)p < at.whole ? VL : at.tail);
 }
 
 typedef void planes_tile_fn(const ert_depthwise_planar *d, const planes_channel *c, size_t row, size_t column);
@@ -201,9 +207,10 @@ ERT_INLINE void planes_nine(const ert_depthwise_planar *d, const planes_channel 
   }
   planes_place at = planes_place_of(d, c, row, column);
   const ptrdiff_t y_row = d->y_row, residual_row = d->residual_row;
-  const size_t n = column / VL + 1 == at.of_row ? at.tail : VL;
+  const bool last = column / VL + 1 == at.of_row;
 #pragma GCC unroll 7
-  for (int r = 0; r < R; r++) planes_store(&at, r * y_row, r * residual_row, acc[r], n);
+  for (int r = 0; r < R; r++)
+    planes_store(&at, r * y_row, r * residual_row, acc[r], last && (size_t)r >= at.whole ? at.tail : VL);
 }
 
 #define NINE_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
@@ -217,10 +224,11 @@ static planes_tile_fn *const planes_nines[] = {NULL, NINE_ROWS(NINE_ENTRY)};
 #undef NINE_ENTRY
 #undef NINE_DEFINE
 
+/* The last vectors of rows come first: what they store past their rows is replaced. */
 ERT_INLINE void planes_nine_run(const ert_depthwise_planar *d, const planes_channel *c) {
   for (size_t r = 0; r < d->rows; r += 7)
-    for (size_t column = 0; column < d->pixels; column += VL)
-      planes_nines[d->rows - r < 7 ? d->rows - r : 7](d, c, r, column);
+    for (size_t v = (d->pixels + VL - 1) / VL; v-- > 0;)
+      planes_nines[d->rows - r < 7 ? d->rows - r : 7](d, c, r, v * VL);
 }
 
 /* Two phases at once, of neighbouring columns of the same rows two columns apart: the even and the odd ones. */
