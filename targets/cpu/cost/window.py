@@ -41,7 +41,7 @@ def pool_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> 
     if not x.dtype.is_float or len(work.outputs) > 1 or op.kind == "lp":
         cycles = y.shape[0] * y.shape[1] * (2.5 * taps + 12.0 * positions) / at.efficiency.scalar
     elif form.inputs[0] is Layout.BLOCK16:
-        start, tap, chain = (14.0, 1.5, 2.3) if average else (20.0, 1.0, 3.5)  # few windows fit the reorder buffer
+        start, tap, chain = (10.0, 0.9, 1.6) if average else (8.0, 1.6, 2.4)  # few windows fit the reorder buffer
         window = max(start + tap * taps / positions, chain * taps / positions)
         calls = positions / y.shape[-1] * (y.shape[-1] - spans[-1][1] + 1)  # one for all outputs within a row
         cycles = vectors_of(y, form.outputs[0], at) * (window / at.fma + 30.0 * calls / positions)
@@ -49,9 +49,9 @@ def pool_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> 
     else:
         rows, width = y.shape[0] * y.shape[1] * positions // y.shape[-1], -(-x.shape[-1] // at.lanes)
         height = prod(span[0] for span in spans[:-1]) / (positions / y.shape[-1])
-        steps = 1.0 if op.strides[-1] <= 2 else 8.0
+        steps = 1.0 if op.strides[-1] <= 2 else 6.0
         slide = op.kernel[-1] * -(-y.shape[-1] // at.lanes) * steps
-        cycles = rows * (90.0 + 1.6 * width * height + 4.0 * slide + (12.0 * width if average else 0.0))
+        cycles = rows * (8.0 + 2.2 * width * height + 4.0 * slide)
         cycles /= at.efficiency.pool
     return overlapped(cycles * at.cycle, operands(work, form, distances, at))
 
@@ -61,10 +61,11 @@ def lrn_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> f
     assert isinstance(op, Lrn)
     pixels = y.shape[0] * prod(y.shape[2:])
     vectors = vectors_of(y, form.outputs[0], at)
+    power = 16.5 if op.beta == 0.75 else 53.0  # by square roots, or by a logarithm
     if form.outputs[0] is Layout.BLOCK16:
-        cycles = 125.0 * pixels + vectors * (61.0 + 1.2 * op.size) / at.fma
+        cycles = 125.0 * pixels + vectors * (8.0 + power + 1.2 * op.size) / at.fma
     else:
-        cycles = 110.0 * y.shape[1] * -(-pixels // 256) + vectors * (53.0 + 0.9 * op.size) / at.fma
+        cycles = 110.0 * y.shape[1] * -(-pixels // 256) + vectors * (power + 0.9 * op.size) / at.fma
     return overlapped(cycles * at.cycle / at.efficiency.elementwise, operands(work, form, distances, at))
 
 
