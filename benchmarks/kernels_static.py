@@ -121,7 +121,7 @@ class Throughput:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--isa", nargs="+", default=[unit.isa for unit in UNITS], help="instruction sets")
-    parser.add_argument("--loops", default="", help="a regular expression: only those, each with a row of its own")
+    parser.add_argument("--loops", default="", help="a regular expression: all of those, not only the main ones")
     parser.add_argument("--sources", type=Path, default=SOURCES, help="another runtime_c folder")
     parser.add_argument("--output", type=Path, help="where the result goes; needed if not everything is looked at")
 
@@ -145,7 +145,8 @@ def main(options: argparse.Namespace) -> None:
             loops = [loop for loop in loops_of(assembly) if re.search(options.loops, loop.name)]
             for core in unit.cores:
                 found = _simulate(mca, unit, core, loops)
-                _show(f"{unit.isa} by {compiler} on {core}", found, every=bool(options.loops))
+                found = found if options.loops else _main_loops(found)
+                _show(f"{unit.isa} by {compiler} on {core}", found)
                 rows += [{"isa": unit.isa, "compiler": compiler, "core": core, **_result(row)} for row in found]
     if not rows:
         raise SystemExit(f"no loop matches --isa {' '.join(options.isa)} --loops {options.loops!r}")
@@ -335,19 +336,20 @@ def _result(row: Throughput) -> dict[str, object]:
     return {**asdict(row), "per_cycle": round(row.per_cycle, 3), "percent_of_peak": round(row.of_peak, 1)}
 
 
-def _show(title: str, rows: Sequence[Throughput], every: bool) -> None:
-    """Every loop; or those that spill, of a function of several sizes the best, and the main one of the others."""
+def _main_loops(rows: Sequence[Throughput]) -> list[Throughput]:
+    """Of a function of several sizes the best, of others the one with the most work; and all that spill."""
     best: dict[str, Throughput] = {}
     for row in rows:
-        family = row.loop if every else SIZED.sub("", row.loop.split("#")[0])
+        family = SIZED.sub("", row.loop.split("#")[0])
         if family not in best or (SIZED.search(row.loop) and row.of_peak > best[family].of_peak):
             best[family] = row
+    return [row for row in rows if row.spills or row in best.values()]
+
+
+def _show(title: str, rows: Sequence[Throughput]) -> None:
     header = ["loop", "chains", "instructions", "spills", "operations", "cycles", "a cycle", "% of peak", "limit"]
     shown = [
         [r.loop, r.chains, r.instructions, r.spills, r.operations, r.cycles, r.per_cycle, r.of_peak, r.limit]
-        for r in best.values()
+        for r in rows
     ]
     table(title, header, shown)
-    spilled = [row for row in rows if row.spills]
-    if spilled and not every:
-        print("spills: " + ", ".join(f"{row.loop} ({row.spills})" for row in spilled))

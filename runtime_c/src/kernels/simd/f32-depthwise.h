@@ -1,7 +1,8 @@
 /* Depthwise inner loop: a tile of pixels of one block of 16 channels stays in registers while the taps pass by.
  *
  * Each tap is one vector of weights against a vector of inputs a pixel. Pixels whose taps all lie inside the image share
- * tiles; the few at the borders go one by one with fewer taps. */
+ * tiles; the few at the borders go one by one with fewer taps. Where a load takes as long as a multiply-add, a tile is one
+ * vector of the block by many pixels, and an input that several of them use is loaded once. */
 #ifndef ERT_KERNELS_SIMD_F32_DEPTHWISE_H
 #define ERT_KERNELS_SIMD_F32_DEPTHWISE_H
 
@@ -9,35 +10,69 @@
 #include "kernels/simd/simd.h"
 #include "kernels/simd/vec.h"
 
+/* Pixels of a tile. */
 #if ERT_VECTOR_BYTES == 64
 #define DEPTHWISE_TILES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
-#elif ERT_VECTOR_BYTES == 32 || defined(__aarch64__)
+#elif ERT_VECTOR_BYTES == 32
 #define DEPTHWISE_TILES(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#elif defined(__aarch64__)
+#define DEPTHWISE_TILES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
 #else
 #define DEPTHWISE_TILES(X) X(1) X(2)
 #endif
 
-/* Outputs of `P` pixels from `taps_h` by `taps_w` taps; x and w are at the first tap of the first pixel. */
-ERT_INLINE void depthwise_tile(const ert_depthwise *d, const float *x, const float *w, int64_t taps_h, int64_t taps_w,
-                               ptrdiff_t y_at, int P) {
+/* Whether a load takes as long as a multiply-add. */
+#if defined(__aarch64__)
+enum { DEPTHWISE_SHARED = 1 };
+#else
+enum { DEPTHWISE_SHARED = 0 };
+#endif
+
+/* Adds three neighbouring taps of `P` pixels that are S inputs apart, each pixel's in their order. */
+ERT_INLINE void depthwise_three(vf acc[14][4], const float *x, const float *w, int S, int P, int V) {
+#pragma GCC unroll 4
+  for (int v = 0; v < V; v++) {
+    const vf taps[3] = {vload(w + v * VL), vload(w + 16 + v * VL), vload(w + 32 + v * VL)};
+#pragma GCC unroll 17
+    for (int i = 0; i < (P - 1) * S + 3; i++) {
+      const vf input = vload(x + i * 16 + v * VL);
+#pragma GCC unroll 3
+      for (int j = 0; j < 3; j++)
+        if (i >= j && (i - j) % S == 0 && (i - j) / S < P) acc[(i - j) / S][v] += input * taps[j];
+    }
+  }
+}
+
+/* V vectors of the block of `P` pixels from `taps_h` by `taps_w` taps; x and w are at the first tap of the first pixel. */
+ERT_INLINE void depthwise_vectors(const ert_depthwise *d, const float *x, const float *w, const float *bias,
+                                  int64_t taps_h, int64_t taps_w, ptrdiff_t y_at, int P, int V) {
   vf acc[14][4];
 #pragma GCC unroll 4
-  for (int v = 0; v < V16; v++) {
-    const vf start = d->bias ? vload(d->bias + v * VL) : vzero();
+  for (int v = 0; v < V; v++) {
+    const vf start = bias ? vload(bias + v * VL) : vzero();
 #pragma GCC unroll 14
     for (int p = 0; p < P; p++) acc[p][v] = start;
   }
   const ptrdiff_t stride = d->stride_w * 16, step = d->dilation_w * 16;
+  const bool three = DEPTHWISE_SHARED && taps_w == 3 && d->dilation_w == 1;
   for (int64_t plane = 0; plane < d->planes; plane++)
     for (int64_t i = 0; i < taps_h; i++) {
       const float *line = x + plane * d->x_plane + i * d->dilation_h * d->x_row;
       const float *row = w + (plane * d->kernel_h + i) * d->kernel_w * 16;
+      if (three && stride == 16) {
+        depthwise_three(acc, line, row, 1, P, V);
+        continue;
+      }
+      if (three && stride == 32) {
+        depthwise_three(acc, line, row, 2, P, V);
+        continue;
+      }
       const float *at[5];
 #pragma GCC unroll 5
       for (int k = 0; k < 5; k++) at[k] = line + 3 * k * stride;
       for (int64_t j = 0; j < taps_w; j++, row += 16) {
 #pragma GCC unroll 4
-        for (int v = 0; v < V16; v++) {
+        for (int v = 0; v < V; v++) {
           const vf tap = vload(row + v * VL);
 #pragma GCC unroll 14
           for (int p = 0; p < P; p++) acc[p][v] += vload(at[p / 3] + (p % 3) * stride + v * VL) * tap;
@@ -51,12 +86,19 @@ ERT_INLINE void depthwise_tile(const ert_depthwise *d, const float *x, const flo
 #pragma GCC unroll 14
   for (int p = 0; p < P; p++) {
 #pragma GCC unroll 4
-    for (int v = 0; v < V16; v++) {
+    for (int v = 0; v < V; v++) {
       vf sum = acc[p][v];
       if (d->residual) sum += vload(d->residual + y_at + p * 16 + v * VL);
       vstore(y + p * 16 + v * VL, vmin(hi, vmax(lo, sum)));
     }
   }
+}
+
+ERT_INLINE void depthwise_tile(const ert_depthwise *d, const float *x, const float *w, int64_t taps_h, int64_t taps_w,
+                               ptrdiff_t y_at, int P) {
+  const int V = DEPTHWISE_SHARED && P > 2 ? 1 : V16;
+  for (ptrdiff_t at = 0; at < 16; at += V * VL)
+    depthwise_vectors(d, x + at, w + at, d->bias ? d->bias + at : NULL, taps_h, taps_w, y_at + at, P, V);
 }
 
 typedef void depthwise_tile_fn(const ert_depthwise *d, const float *x, const float *w, int64_t taps_h, int64_t taps_w,

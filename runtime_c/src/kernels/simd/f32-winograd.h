@@ -12,6 +12,15 @@
 
 enum { WINOGRAD_STRIP = 4 }; /* tiles whose columns are transformed before their rows */
 
+/* Rows or columns that are transformed at a time: with several, compilers of small register files spill. */
+#if ERT_VECTOR_BYTES == 64
+enum { WINOGRAD_INPUT_AT_ONCE = 8, WINOGRAD_OUTPUT_AT_ONCE = 8 };
+#elif defined(__aarch64__)
+enum { WINOGRAD_INPUT_AT_ONCE = 1, WINOGRAD_OUTPUT_AT_ONCE = 1 };
+#else
+enum { WINOGRAD_INPUT_AT_ONCE = 1, WINOGRAD_OUTPUT_AT_ONCE = 8 };
+#endif
+
 #define WINOGRAD_EACH(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
 
 /* The m + 2 inputs d along one dimension at the points 0, p, -p, ..., infinity. */
@@ -85,6 +94,7 @@ ERT_INLINE void winograd_columns(const ert_winograd *k, const ert_winograd_input
 
 ERT_INLINE void winograd_input_tiles(const ert_winograd *k, const ert_winograd_input *in) {
   const int edge = k->tile + 2;
+  const ptrdiff_t y_tap = in->y_tap;
   vf lines[WINOGRAD_STRIP * 6 + 2][ERT_WINOGRAD_EDGE];
   for (size_t tile = 0; tile < in->tiles; tile += WINOGRAD_STRIP) {
     const int count = in->tiles - tile < WINOGRAD_STRIP ? (int)(in->tiles - tile) : WINOGRAD_STRIP;
@@ -92,11 +102,15 @@ ERT_INLINE void winograd_input_tiles(const ert_winograd *k, const ert_winograd_i
       winograd_columns(k, in, in->column + (int64_t)tile * k->tile, count * k->tile + 2, v, lines);
       for (int t = 0; t < count; t++) {
         float *y = in->y + (tile + (size_t)t) * 16 + (size_t)v * VL;
-        WINOGRAD_EACH(i, edge) {
+#pragma GCC unroll WINOGRAD_INPUT_AT_ONCE
+        for (int i = 0; i < edge; i++) {
           vf d[ERT_WINOGRAD_EDGE], out[ERT_WINOGRAD_EDGE];
           WINOGRAD_EACH(j, edge) d[j] = lines[t * k->tile + j][i];
           winograd_forward(k, d, out);
-          WINOGRAD_EACH(j, edge) vstore(y + (i * edge + j) * in->y_tap, out[j]);
+          WINOGRAD_EACH(j, edge) {
+            vstore(y, out[j]);
+            y += y_tap;
+          }
         }
       }
     }
@@ -108,15 +122,18 @@ ERT_INLINE void winograd_output_tile(const ert_winograd *k, const ert_winograd_o
                                      int columns, int vector) {
   const int edge = k->tile + 2;
   const float *x = o->x + tile * 16 + vector * VL;
+  const ptrdiff_t x_tap = o->x_tap;
   vf lines[ERT_WINOGRAD_EDGE][ERT_WINOGRAD_EDGE];
-  WINOGRAD_EACH(j, edge) {
+#pragma GCC unroll WINOGRAD_OUTPUT_AT_ONCE
+  for (int j = 0; j < edge; j++) {
     vf column[ERT_WINOGRAD_EDGE];
-    WINOGRAD_EACH(i, edge) column[i] = vload(x + (i * edge + j) * o->x_tap);
+    WINOGRAD_EACH(i, edge) column[i] = vload(x + (i * edge + j) * x_tap);
     winograd_back(k, column, lines[j]);
   }
   const vf bias = o->bias ? vload(o->bias + vector * VL) : vzero(), lo = vsplat(o->lo), hi = vsplat(o->hi);
   const ptrdiff_t at = (ptrdiff_t)tile * k->tile * 16 + vector * VL;
-  WINOGRAD_EACH(i, k->tile) {
+#pragma GCC unroll WINOGRAD_OUTPUT_AT_ONCE
+  for (int i = 0; i < k->tile; i++) {
     if (i >= rows) break;
     vf row[ERT_WINOGRAD_EDGE], out[ERT_WINOGRAD_EDGE];
     WINOGRAD_EACH(j, edge) row[j] = lines[j][i];
@@ -168,8 +185,12 @@ static void winograd_output(const ert_winograd_output *out) {
 #define WINOGRAD_SHAPES_2(X) \
   X(1, 2) X(2, 2) X(3, 2) X(4, 2) X(5, 2) X(6, 2) X(7, 2) X(8, 2) X(9, 2) X(10, 2) X(11, 2) X(12, 2) X(13, 2) X(14, 2)
 #define WINOGRAD_SHAPES_4(X) X(1, 4) X(2, 4) X(3, 4) X(4, 4) X(5, 4) X(6, 4)
-#elif ERT_VECTOR_BYTES == 32 || defined(__aarch64__)
+#elif ERT_VECTOR_BYTES == 32
 #define WINOGRAD_SHAPES_1(X) X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(5, 1) X(6, 1)
+#define WINOGRAD_SHAPES_2(X)
+#define WINOGRAD_SHAPES_4(X)
+#elif defined(__aarch64__)
+#define WINOGRAD_SHAPES_1(X) X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(5, 1)
 #define WINOGRAD_SHAPES_2(X)
 #define WINOGRAD_SHAPES_4(X)
 #else
@@ -180,9 +201,14 @@ static void winograd_output(const ert_winograd_output *out) {
 
 enum { WINOGRAD_MAX_P = 14, WINOGRAD_MAX_VECTORS = 4 * V16 };
 
-/* Adds `steps` consecutive channels of each tile times as many weight rows. */
+/* Adds `steps` (1 or 4) consecutive channels of each tile times as many weight rows. */
 ERT_INLINE void winograd_steps(vf acc[WINOGRAD_MAX_P][WINOGRAD_MAX_VECTORS], const float *x, const float *w,
                                ptrdiff_t w_block, int steps, int P, int Q) {
+#if defined(__aarch64__) /* a lane can be multiplied without being broadcast first: inputs are loaded four at a time */
+  vf inputs[WINOGRAD_MAX_P];
+#pragma GCC unroll 14
+  for (int p = 0; p < P; p++) inputs[p] = steps == VL ? vload(x + p * 16) : vsplat(x[p * 16]);
+#endif
 #pragma GCC unroll 4
   for (int c = 0; c < steps; c++) {
     vf row[WINOGRAD_MAX_VECTORS];
@@ -190,7 +216,11 @@ ERT_INLINE void winograd_steps(vf acc[WINOGRAD_MAX_P][WINOGRAD_MAX_VECTORS], con
     for (int v = 0; v < Q * V16; v++) row[v] = vload(w + (v / V16) * w_block + c * 16 + (v % V16) * VL);
 #pragma GCC unroll 14
     for (int p = 0; p < P; p++) {
+#if defined(__aarch64__)
+      const vf value = vsplat(inputs[p][c]);
+#else
       const vf value = vsplat(x[p * 16 + c]);
+#endif
 #pragma GCC unroll 4
       for (int v = 0; v < Q * V16; v++) acc[p][v] += value * row[v];
     }
