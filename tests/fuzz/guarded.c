@@ -131,7 +131,11 @@ static bool isolate(guarded_step *g, ert_step *step) {
   for (uint32_t i = 0; i < step->n_in; i++)
     if (step->in[i]) settle(g, step->in[i]);
   for (uint32_t i = 0; i < step->n_out; i++) settle(g, step->out[i]);
-  for (uint32_t i = 0; i < g->n_islands; i++) g->islands[i].copy = exactly(g->islands[i].bytes);
+  for (uint32_t i = 0; i < g->n_islands; i++) {
+    island *at = &g->islands[i];
+    at->copy = exactly(at->bytes);
+    if (at->bytes) memcpy(at->copy, at->original, at->bytes); /* prepare reads constants */
+  }
   for (uint32_t k = 0; k < step->n_in + step->n_out; k++) {
     const ert_tensor *t = k < step->n_in ? step->in[k] : step->out[k - step->n_in];
     if (!t) continue;

@@ -20,6 +20,8 @@ from packer.api import pack
 from packer.bundle.writer import write_bundle
 from packer.errors import ModelError
 from packer.importers import import_onnx
+from packer.passes import optimize
+from targets.base import resolve
 from tests.fuzz.blocked import blocked_bundles
 from tests.packer.importers.sweep import cases
 from tests.packer.passes.random_models import random_model
@@ -30,7 +32,7 @@ __all__ = ["networks", "write_seeds"]
 OPSET = 20
 MOST_BYTES = 100_000  # of a bundle
 SEARCHES = (("exact", 1), ("rows", 2))  # strategies of the planner, and how many cores: with views and without
-IMPLEMENTATIONS = ("im2col-caffe", "im2col-nhwc")  # of convolutions
+IMPLEMENTATIONS = ("direct", "depthwise", "sparse", "winograd2", "winograd4", "im2col-caffe", "im2col-nhwc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,11 @@ def of(dtype: str, *shape: int) -> Input:
 def w(*shape: int) -> np.ndarray:
     """Constant weights."""
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def pruned(*shape: int) -> np.ndarray:
+    """Constant weights, four of five zero."""
+    return np.where(np.random.default_rng(sum(shape) + 1).random(shape) < 0.2, w(*shape), np.float32(0))
 
 
 def k(*values: int) -> np.ndarray:
@@ -100,10 +107,15 @@ def models() -> Iterator[ModelProto]:
     yield model("Conv", f(1, 18, 6, 6), w(18, 1, 3, 3), w(18), group=18, pads=pads)
     yield model("Conv", f(1, 2, 4, 5, 3), w(3, 2, 2, 2, 2), pads=[0, 1, 0, 1, 0, 1])
     yield model("Conv", f(1, 3, 6, 6), f(4, 3, 3, 3))
+    yield model("Conv", f(1, 12, 6, 7), pruned(20, 12, 3, 3), w(20), pads=pads)
+    yield model("Conv", f(2, 24, 5, 5), pruned(18, 24, 1, 1), strides=[2, 2])
+    yield model("Conv", f(1, 12, 9), pruned(8, 6, 3), w(8), group=2, dilations=[2], pads=[2, 1])
+    yield model("Conv", f(1, 18, 6, 6), pruned(18, 1, 3, 3), group=18, strides=[2, 2], pads=pads)
     yield model("ConvTranspose", f(1, 4, 5, 5), w(4, 3, 3, 3), w(3), strides=[2, 2], output_padding=[1, 0])
     yield model("ConvTranspose", f(1, 4, 7), w(4, 2, 3), group=2, dilations=[2], pads=[1, 2])
     yield model("Gemm", f(3, 17), w(17, 20), w(20))
     yield model("MatMul", f(2, 3, 5), w(5, 33))
+    yield model("Gemm", f(2, 300), pruned(300, 20), w(20))
     yield model("MatMul", f(2, 1, 3, 5), f(4, 5, 6))
     yield model("MatMul", i(3, 4), i(4, 2))
     yield model("Gemm", f(5, 3), f(5, 4), f(4), transA=1, alpha=0.5)
@@ -184,17 +196,13 @@ def models() -> Iterator[ModelProto]:
 
 
 def networks() -> Iterator[tuple[ModelProto, str | None]]:
-    """The small networks, convolutions of constant weights also by their other implementations."""
+    """The small networks, also by every implementation that one of their nodes offers."""
+    target = resolve("cpu")
     for network in models():
         yield network, None
-        weights = {tensor.name: tensor.dims for tensor in network.graph.initializer}
-        found = [weights[n.input[1]] for n in network.graph.node if n.op_type == "Conv" and n.input[1] in weights]
-        if found:
-            yield from ((network, name) for name in IMPLEMENTATIONS)
-        if any(shape[1] > 1 for shape in found):
-            yield network, "direct"
-        if any(shape[1] == 1 for shape in found):
-            yield network, "depthwise"
+        graph = optimize(import_onnx(network))
+        offered = {form.implementation for node in graph.nodes for form in target.forms(graph, node)}
+        yield from ((network, name) for name in IMPLEMENTATIONS if name in offered)
 
 
 def node_tests() -> Iterator[ModelProto]:
