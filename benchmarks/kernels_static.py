@@ -53,7 +53,7 @@ ARITHMETIC = re.compile(
 VECTOR = re.compile(r"%[xyz]mm\d+|\b[vq]\d+\b")
 STACK = re.compile(r"\[sp\b|\[x29\b|\(%rsp\b|\(%rbp\b")
 JUMP = re.compile(r"(?:j\w+|b|b\.\w+|cbn?z|tbn?z)\s.*?(\.L\w+)$")
-SIZED = re.compile(r"_\d+(x\d+)?$")
+SIZED = re.compile(r"_\d+(x\d+)?(?=(_[A-Z][A-Z0-9]*)*(\.\w+)*$)")  # the size of a tile in a function's name
 COMMENT = re.compile(r"\s*(//|# |#APP|#NO_APP).*")
 LEAVES = re.compile(r"(?:jmp|b|ret|retq|br)\b(?!\.)")
 
@@ -298,11 +298,11 @@ def _version(mca: str) -> str:
 
 def _compilers(unit: Unit) -> list[tuple[str, list[str]]]:
     """Names and commands of what the library is built with for this instruction set."""
+    gcc = shutil.which(f"{unit.triple}-gcc")
+    found = [("gcc", [gcc])] if gcc else []
     zig = shutil.which("python-zig") or shutil.which("python-zig", path=str(Path(sys.executable).parent))
-    gcc = shutil.which(f"{unit.triple.replace('_', '-')}-gcc")
-    found = [("zig", [zig, "cc", "-target", f"{unit.triple}.2.27"])] if zig else []
-    if gcc:
-        found.append(("gcc", [gcc]))
+    if zig and (unit.isa == "neon" or not gcc):
+        found.insert(0, ("zig", [zig, "cc", "-target", f"{unit.triple}.2.27"]))
     if not found:
         raise SystemExit(f"kernels_static needs a compiler for {unit.triple}: pip install ziglang")
     return found

@@ -66,6 +66,11 @@ def test_a_function_of_a_size_has_one_inner_loop_of_the_block_with_most_multiply
     assert len(loop.instructions) == 7
 
 
+def test_a_size_may_be_followed_by_what_a_macro_made_of_it() -> None:
+    (loop,) = loops_of(AARCH64.replace("tile_2x1", "tile_2x1_WEIGHTS_F16"))
+    assert loop.name == "tile_2x1_WEIGHTS_F16"
+
+
 def test_a_loop_of_several_blocks_is_the_shortest_way_around() -> None:
     (loop,) = loops_of(X86)
     assert (loop.name, loop.operations, loop.chains, loop.spills) == ("pair", 2, 2, 1)
