@@ -21,6 +21,7 @@ from packer.golden import make_golden
 from packer.importers import import_onnx
 from packer.ir import DType
 from packer.passes import optimize
+from packer.passes.recognise_quantized import recognise_quantized
 from packer.planner import make_plan
 from packer.planner.select import Strategy
 from packer.tune.measured import Measured
@@ -144,7 +145,8 @@ def compile_model(
         raise ValueError(f"tolerances: expected finite numbers of 0 or more, got atol {atol} and rtol {rtol}")
     tell = progress or (lambda stage, fraction: None)
     tell("import", 0.0)
-    imported = import_onnx(model, shapes=shapes or {}, constants=constants or {})
+    # Rounding to bytes makes jumps of tiny differences: the sample is computed by the very sums of integers.
+    imported = recognise_quantized(import_onnx(model, shapes=shapes or {}, constants=constants or {}))
     tell("optimize", 0.0)
     graph = optimize(imported)
     programs: list[Program] = []

@@ -15,6 +15,7 @@ from packer.passes.fuse_residual import fuse_residual
 from packer.passes.make_scale_shift import make_scale_shift
 from packer.passes.merge_duplicates import merge_duplicates
 from packer.passes.nest_concats import nest_concats
+from packer.passes.recognise_quantized import recognise_quantized
 from packer.passes.recognise_swish import recognise_swish
 from packer.passes.remove_dead import remove_dead
 from packer.passes.remove_unread_channels import remove_unread_channels
@@ -23,6 +24,7 @@ from packer.passes.simplify_movement import simplify_movement
 __all__ = ["PASSES", "optimize"]
 
 PASSES: tuple[Callable[[Graph], Graph], ...] = (
+    recognise_quantized,  # before constant weights become floats
     remove_dead,
     fold_constants,
     merge_duplicates,

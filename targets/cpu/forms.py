@@ -7,11 +7,28 @@ from dataclasses import replace
 import numpy as np
 
 from packer.ir import DType, Graph, Node
-from packer.ir.ops import Binary, Concat, Conv, Lrn, MatMul, Pool, Reduce, Resize, ScaleShift, Slice, Unary
+from packer.ir.ops import (
+    Binary,
+    Concat,
+    Conv,
+    DequantizeLinear,
+    Lrn,
+    MatMul,
+    Pool,
+    QuantizedConv,
+    QuantizedMatMul,
+    QuantizeLinear,
+    Reduce,
+    Resize,
+    ScaleShift,
+    Slice,
+    Unary,
+)
 from targets.base import Form, Layout
 from targets.cpu.depthwise import MOST_TAPS
 from targets.cpu.lower import is_linear
 from targets.cpu.precision import precisions_of
+from targets.cpu.quantized import quantized_forms
 from targets.cpu.sparse import MOST_LINES, taps_of
 from targets.cpu.winograd import tiles_of
 
@@ -33,6 +50,8 @@ def forms(graph: Graph, node: Node, winograd: str = "strict", precision: str = "
     op = node.op
     if isinstance(op, Conv):
         return (*_convolutions(graph, node, precision), *_winograd(graph, node, winograd))
+    if isinstance(op, QuantizedConv | QuantizedMatMul):
+        return quantized_forms(graph, node)
     found = [_form(graph, node, PLANAR, PLANAR)]
     if isinstance(op, MatMul) and is_linear(graph, node):
         ways = precisions_of(graph, node, precision)
@@ -44,6 +63,8 @@ def forms(graph: Graph, node: Node, winograd: str = "strict", precision: str = "
                 for way in ways
             ]
     output = graph.type(node.outputs[0])
+    if _blocked_bytes(graph, node) and output.rank >= 3 and output.elements > 0:
+        return (*found, _form(graph, node, BLOCK16, BLOCK16))
     if output.dtype is not DType.F32 or output.rank < 3 or output.elements == 0 or len(node.outputs) > 1:
         return tuple(found)
     if isinstance(op, Reduce) and _spatial_reduce(graph, node):
@@ -130,11 +151,21 @@ def _is_activation(graph: Graph, node: Node, index: int) -> bool:
     """Whether this input may lie in the activations' layout."""
     if isinstance(node.op, Conv):
         return index in (0, 3)
-    if isinstance(node.op, ScaleShift):
+    if isinstance(node.op, ScaleShift | QuantizeLinear | DequantizeLinear):
         return index == 0
     if isinstance(node.op, Binary):
         return graph.type(node.inputs[index] or "").elements != 1
     return True
+
+
+def _blocked_bytes(graph: Graph, node: Node) -> bool:
+    """Whether bytes can be read or written in blocks: with one scale for all, or to find the largest."""
+    op = node.op
+    if isinstance(op, QuantizeLinear | DequantizeLinear):
+        bytes = graph.type((node.outputs[0] if isinstance(op, QuantizeLinear) else node.inputs[0]) or "")
+        return bytes.dtype is DType.U8 and all(graph.type(name or "").rank == 0 for name in node.inputs[1:])
+    one = isinstance(op, Pool) and op.kind == "max" and len(node.outputs) == 1
+    return (one or isinstance(op, Concat)) and graph.type(node.outputs[0]).dtype is DType.U8
 
 
 def _blocked_binary(graph: Graph, node: Node) -> bool:

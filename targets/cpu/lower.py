@@ -11,12 +11,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from packer.ir import Box, DType, Graph, Node, TensorType, Value, extents_of, whole
-from packer.ir.ops import Conv, Expand, MatMul, Reshape, Slice, Tile, Transpose
+from packer.ir.ops import Conv, Expand, MatMul, QuantizedConv, QuantizedMatMul, Reshape, Slice, Tile, Transpose
 from targets.base import Attribute, Form, Layout, Lowered, Operand, Work, attributes_of
 from targets.cpu.cost.conv import geometry
 from targets.cpu.depthwise import tap_lists
 from targets.cpu.packing import block16, depth16, weight16
 from targets.cpu.precision import rounded, stored_type
+from targets.cpu.quantized import lower_quantized
 from targets.cpu.sparse import Stream, conv_stream, matrix_stream, taps_of
 from targets.cpu.tiling import Engine, tiling
 from targets.cpu.winograd import transformed
@@ -36,6 +37,8 @@ def lower(graph: Graph, node: Node, form: Form, machine: Machine) -> Lowered:
         return _winograd(graph, node, form)
     if form.implementation == "depthwise-planar":
         return _depthwise_planar(graph, node)
+    if isinstance(node.op, QuantizedConv | QuantizedMatMul):
+        return lower_quantized(graph, node, form)
     if isinstance(node.op, Conv):
         return _im2col(graph, node, form) if form.implementation.startswith("im2col") else _conv(graph, node, form)
     if isinstance(node.op, MatMul) and is_linear(graph, node):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["LANES", "block16", "depth16", "weight16"]
+__all__ = ["LANES", "block16", "depth16", "quads", "weight16"]
 
 LANES = 16
 
@@ -45,3 +45,19 @@ def weight16(data: np.ndarray) -> np.ndarray:
     sizes = (full * taps * LANES, (channels - full) * taps * LANES)
     rows = [part.reshape(groups, outputs // LANES, n) for part, n in zip((head, tail), sizes, strict=True)]
     return np.ascontiguousarray(np.concatenate(rows, axis=2)).reshape(-1)
+
+
+def quads(data: np.ndarray) -> np.ndarray:
+    """Signed bytes [g,K,C,kernel...] as int32 [g,K,ceil(C/4) T], each the weights of four neighbouring channels, zero
+    beyond C, in the order of blocks of 16 channels, kernel positions, and quads in the block."""
+    data = np.pad(data, [(0, -data.shape[2] % 4 if i == 2 else 0) for i in range(data.ndim)])
+    groups, outputs, channels = data.shape[:3]
+    taps = int(np.prod(data.shape[3:], dtype=np.int64))
+    full = channels // LANES * LANES
+    split = data.reshape(groups, outputs, channels // 4, 4, taps)
+    head = split[:, :, : full // 4].reshape(groups, outputs, full // LANES, 4, 4, taps).transpose(0, 1, 2, 5, 3, 4)
+    tail = split[:, :, full // 4 :].transpose(0, 1, 4, 2, 3)
+    rows = [part.reshape(groups, outputs, -1, 4) for part in (head, tail) if part.size]
+    if not rows:
+        return np.zeros((groups, outputs, channels // 4 * taps), np.int32)
+    return np.ascontiguousarray(np.concatenate(rows, axis=2)).view(np.int32)[..., 0]

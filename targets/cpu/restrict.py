@@ -20,6 +20,7 @@ from packer.ir.ops import (
     Pad,
     Part,
     Pool,
+    QuantizedConv,
     QuantizeLinear,
     Reduce,
     Resize,
@@ -32,6 +33,7 @@ from packer.ir.ops import (
 )
 from targets.base import Form, Layout, Lowered, attributes_of, block_grain
 from targets.cpu.lower import COPIES, copy_attributes, is_linear
+from targets.cpu.quantized import quantized_boxes
 from targets.cpu.sparse import BLOCK
 
 __all__ = ["grain", "restrict", "splittable"]
@@ -40,7 +42,8 @@ __all__ = ["grain", "restrict", "splittable"]
 # Operators whose kernels take views with gaps.
 _TAKES_VIEWS = (
     Binary | Cast | Concat | Conv | ConvTranspose | DequantizeLinear | Expand | LpNormalize | Lrn | MatMul | Normalize
-    | Pad | Pool | QuantizeLinear | Reduce | Resize | ScaleShift | Slice | Softmax | Transpose | Unary | Where
+    | Pad | Pool | QuantizedConv | QuantizeLinear | Reduce | Resize | ScaleShift | Slice | Softmax | Transpose
+    | Unary | Where
 )  # fmt: skip
 
 
@@ -68,6 +71,8 @@ def restrict(graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part)
     boxes: list[Box | None] = list(part.reads)
     if form.implementation == "sparse":
         boxes = _sparse(lowered, part)
+    elif isinstance(node.op, QuantizedConv):
+        boxes = quantized_boxes(graph, node, lowered, part.reads)
     elif isinstance(node.op, Conv):
         boxes = _conv(graph, node, form, lowered, part)
     elif isinstance(node.op, MatMul) and is_linear(graph, node):

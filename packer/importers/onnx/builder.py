@@ -12,7 +12,7 @@ from packer.importers.onnx import extents
 from packer.importers.onnx.fold import Folder
 from packer.importers.onnx.numeric import dtype_of
 from packer.ir import DType, Extent, Graph, Node, TensorType, Value
-from packer.ir.ops import Op, ShapeError, Unary
+from packer.ir.ops import DequantizeLinear, Op, ShapeError, Unary
 
 __all__ = ["Builder", "Tensor"]
 
@@ -81,7 +81,8 @@ class Builder:
         return Tensor(name, TensorType(dtype, data.shape), data)
 
     def emit(self, op: Op, inputs: Sequence[Tensor | None], outputs: int, name: str, source: str) -> tuple[Tensor, ...]:
-        """Apply `op`: folded when every input is constant, else a node. Result names start with `name`.
+        """Apply `op`: folded when every input is constant (a DequantizeLinear is not), else a node. Result names start
+        with `name`.
 
         Raises ModelError naming `source` when the operands do not fit.
         """
@@ -93,7 +94,8 @@ class Builder:
                 where=f"node '{source}'",
                 hint="check the model with onnx.checker.check_model",
             ) from error
-        if all(tensor is None or tensor.data is not None for tensor in inputs):
+        kept = isinstance(op, DequantizeLinear)  # as a node, for passes that compute with its integers
+        if all(tensor is None or tensor.data is not None for tensor in inputs) and not kept:
             arrays = self.folder.fold(
                 op, [None if tensor is None else tensor.wide() for tensor in inputs], types, source
             )

@@ -16,6 +16,7 @@ from packer.ir.ops.matmul import MatMul
 from packer.ir.ops.movement import Concat, Expand, Pad, Reshape, Slice, Tile, Transpose
 from packer.ir.ops.normalize import LpNormalize, Lrn, Normalize
 from packer.ir.ops.pool import MaxUnpool, Pool
+from packer.ir.ops.quantized import QuantizedConv, QuantizedMatMul
 from packer.ir.ops.recurrent import Recurrent
 from packer.ir.ops.reduce import ArgReduce, CumSum, Reduce, Softmax
 from packer.ir.ops.resize import Resize
@@ -52,6 +53,8 @@ __all__ = [
     "Part",
     "Pool",
     "QuantizeLinear",
+    "QuantizedConv",
+    "QuantizedMatMul",
     "Recurrent",
     "Reduce",
     "Reshape",

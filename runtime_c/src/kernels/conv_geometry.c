@@ -36,6 +36,11 @@ edgert_status ert_conv_geometry_read(const ert_prepare *p, const ert_tensor *x, 
                                      const int64_t *kernel, bool transposed, ert_conv_geometry *out) {
   ERT_TRY(ert_expect_dtype(p, x, EDGERT_F32));
   ERT_TRY(ert_expect_dtype(p, y, EDGERT_F32));
+  return ert_conv_geometry_of(p, x, y, kernel, transposed, out);
+}
+
+edgert_status ert_conv_geometry_of(const ert_prepare *p, const ert_tensor *x, const ert_tensor *y,
+                                   const int64_t *kernel, bool transposed, ert_conv_geometry *out) {
   if (x->rank < 3 || x->rank > 5) return ert_reject(p, "rank of the input", "3 to 5", "%d", x->rank);
   if (y->rank != x->rank) return ert_reject(p, "rank of the output", "that of the input", "%d", y->rank);
   const uint32_t n = x->rank - 2u;

@@ -19,6 +19,10 @@ typedef struct ert_conv_geometry {
 edgert_status ert_conv_geometry_read(const ert_prepare *p, const ert_tensor *x, const ert_tensor *y,
                                      const int64_t *kernel, bool transposed, ert_conv_geometry *out);
 
+/* The same whatever the element types. */
+edgert_status ert_conv_geometry_of(const ert_prepare *p, const ert_tensor *x, const ert_tensor *y,
+                                   const int64_t *kernel, bool transposed, ert_conv_geometry *out);
+
 /* Refuses strides, pads and dilations that make a task gather `floats` inputs, zeros included, out of all proportion to the
  * inputs there are and to the `products` made of them: else a few bytes could ask for any amount of memory and time. */
 edgert_status ert_conv_expect_worth(const ert_prepare *p, int64_t floats, double products);

@@ -1,11 +1,13 @@
-/* pool: largest, average or Lp value of windows over one to three dimensions; fast for float32. */
+/* pool: largest, average or Lp value of windows over one to three dimensions; fast for float32, and for bytes in blocks. */
 #include <math.h>
+#include <string.h>
 
 #include "kernels/pool_planar.h"
 
 typedef struct pool_state {
   ert_pool_shape shape;
   const ert_simd *simd;
+  bool bytes;           /* blocks of bytes, else of floats */
   ert_pool_rows rows;   /* NULL: by vectors */
   int64_t blocks;       /* of 16 channels of an image, or all channels if not blocked */
   int64_t units;        /* planar by vectors: those of the plan; else rows of outputs of all blocks */
@@ -53,7 +55,7 @@ static edgert_status check_operands(const ert_prepare *p) {
   const ert_tensor *x = step->in[0], *y = step->out[0];
   if (x->rank < 3 || x->rank > 5) return ert_reject(p, "rank", "3 to 5", "%d", x->rank);
   if (x->layout == ERT_LAYOUT_BLOCK16) {
-    ERT_TRY(ert_expect_dtype(p, x, EDGERT_F32));
+    if (x->dtype != EDGERT_U8) ERT_TRY(ert_expect_dtype(p, x, EDGERT_F32));
     ERT_TRY(ert_expect_layout(p, y, ERT_LAYOUT_BLOCK16));
     ERT_TRY(ert_expect_operands(p, 1, 1, 1, 1));
   } else {
@@ -72,7 +74,9 @@ static edgert_status check_operands(const ert_prepare *p) {
  * other way rounds averages otherwise. */
 static bool plan_vectors(ert_prepare *p, pool_state *s) {
   const ert_pool_axis *w = &s->shape.axis[2];
-  if (s->shape.kind == ERT_POOL_LP || p->step->in[0]->dtype != EDGERT_F32 || p->step->n_out > 1) return false;
+  const bool bytes = p->step->in[0]->dtype == EDGERT_U8 && s->shape.x.blocked;
+  if (s->shape.kind == ERT_POOL_LP || (p->step->in[0]->dtype != EDGERT_F32 && !bytes) || p->step->n_out > 1)
+    return false;
   if (!s->shape.x.blocked) {
     if (!ert_pool_planar_plan(&s->shape, p->step->in[0]->shape[0], &s->planar, s->divisors)) return false;
     p->step->scratch_bytes = s->planar.scratch_bytes;
@@ -121,6 +125,7 @@ static edgert_status prepare(ert_prepare *p) {
   s->blocks = shape->channels;
   if (plan_vectors(p, s)) {
     s->rows = NULL;
+    s->bytes = x->dtype == EDGERT_U8;
     if (shape->x.blocked) s->blocks = (shape->channels + LANES - 1) / LANES, width = LANES;
   }
   s->units = x->shape[0] * s->blocks * shape->axis[0].out * shape->axis[1].out;
@@ -132,15 +137,30 @@ static edgert_status prepare(ert_prepare *p) {
   return EDGERT_OK;
 }
 
+/* The largest bytes of n windows of 16 lanes, the first at x, the next `step` bytes on. */
+static void largest_bytes(const ert_taps *taps, const uint8_t *x, ptrdiff_t step, uint8_t *y, size_t n) {
+  for (; n > 0; n--, x += step, y += LANES) {
+    uint8_t found[LANES] = {0};
+    for (size_t d = 0; d < taps->count[0]; d++)
+      for (size_t h = 0; h < taps->count[1]; h++) {
+        const uint8_t *tap = x + (ptrdiff_t)d * taps->stride[0] + (ptrdiff_t)h * taps->stride[1];
+        for (size_t w = 0; w < taps->count[2]; w++, tap += taps->stride[2])
+          for (int i = 0; i < LANES; i++) found[i] = tap[i] > found[i] ? tap[i] : found[i];
+      }
+    memcpy(y, found, sizeof found);
+  }
+}
+
 /* Outputs [from, to) of a row of blocks, whose windows have the same span but for their place. */
-static void blocks_outputs(const pool_state *s, const ert_pool_span *spans, const float *x, float *y, int64_t from,
+static void blocks_outputs(const pool_state *s, const ert_pool_span *spans, const void *x, void *y, int64_t from,
                            int64_t to) {
   const ert_pool_axis *a = s->shape.axis;
   const ert_strides *at = &s->shape.x;
   const float divisor = (float)spans[0].divisor * (float)spans[1].divisor * (float)spans[2].divisor;
   const bool average = s->shape.kind == ERT_POOL_AVERAGE;
   if (spans[0].count == 0 || spans[1].count == 0 || spans[2].count == 0) {
-    for (int64_t i = from * LANES; i < to * LANES; i++) y[i] = average ? 0.0f : -INFINITY;
+    if (s->bytes) memset((uint8_t *)y + from * LANES, 0, (size_t)((to - from) * LANES));
+    for (int64_t i = from * LANES; i < to * LANES && !s->bytes; i++) ((float *)y)[i] = average ? 0.0f : -INFINITY;
     return;
   }
   const ert_taps taps = {
@@ -148,12 +168,16 @@ static void blocks_outputs(const pool_state *s, const ert_pool_span *spans, cons
       .stride = {(ptrdiff_t)(a[0].dilation * at->plane), (ptrdiff_t)(a[1].dilation * at->row),
                  (ptrdiff_t)(a[2].dilation * LANES)},
   };
-  x += ert_position(at, 0, spans[0].first, spans[1].first, spans[2].first);
-  s->simd->pool_blocks(average, &taps, x, (ptrdiff_t)(a[2].stride * LANES), 1.0f / divisor, y + from * LANES,
-                       (size_t)(to - from));
+  const int64_t first = ert_position(at, 0, spans[0].first, spans[1].first, spans[2].first);
+  const ptrdiff_t step = (ptrdiff_t)(a[2].stride * LANES);
+  const size_t n = (size_t)(to - from);
+  if (s->bytes)
+    largest_bytes(&taps, (const uint8_t *)x + first, step, (uint8_t *)y + from * LANES, n);
+  else
+    s->simd->pool_blocks(average, &taps, (const float *)x + first, step, 1.0f / divisor, (float *)y + from * LANES, n);
 }
 
-static void blocks_row(const pool_state *s, ert_pool_span *spans, const float *x, float *y) {
+static void blocks_row(const pool_state *s, ert_pool_span *spans, const void *x, void *y) {
   const int64_t out = s->shape.axis[2].out;
   for (int64_t o = 0; o < out;) {
     const int64_t next = o == s->inside[0] && o < s->inside[1] ? s->inside[1] : o + 1;
@@ -184,8 +208,12 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   block %= s->blocks;
   for (int64_t unit = begin; unit < end; unit++) {
     ert_pool_span spans[3] = {ert_pool_span_at(&s->shape, 0, d), ert_pool_span_at(&s->shape, 1, h), {0, 0, 0}};
-    blocks_row(s, spans, x + image * x_at->image + block * x_at->channel,
-               y + block * y_at->channel + ert_position(y_at, image, d, h, 0));
+    const int64_t from = image * x_at->image + block * x_at->channel;
+    const int64_t to = block * y_at->channel + ert_position(y_at, image, d, h, 0);
+    if (s->bytes)
+      blocks_row(s, spans, (const uint8_t *)step->in[0]->data + from, (uint8_t *)step->out[0]->data + to);
+    else
+      blocks_row(s, spans, x + from, y + to);
     if (++h == a[1].out) h = 0, d++;
     if (d == a[0].out) d = 0, block++;
     if (block == s->blocks) block = 0, image++;

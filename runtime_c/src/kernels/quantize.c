@@ -66,11 +66,13 @@ static edgert_status prepare_both(ert_prepare *p, const ert_tensor *quantized, c
   const ert_tensor *x = p->step->in[0];
   quantize_state *s = p->step->state;
   int64_t axis;
-  ERT_TRY(ert_expect_planar(p));
+  ERT_TRY(ert_expect_layout(p, p->step->out[0], (ert_layout)x->layout));
   ERT_TRY(ert_int(p, "axis", 0, ERT_MAX_RANK, &axis));
   ERT_TRY(ert_expect_dtype(p, p->step->in[1], EDGERT_F32));
   ERT_TRY(ert_expect_shape(p, p->step->out[0], x->rank, x->shape));
   ERT_TRY(check_parameter(p, p->step->in[1], axis, &s->scale_step));
+  if (s->scale_step || (zero && zero->rank > 0)) ERT_TRY(ert_expect_planar(p)); /* else also blocks of 16 */
+  if (x->layout != ERT_LAYOUT_BLOCK16) ERT_TRY(ert_expect_layout(p, x, ERT_LAYOUT_PLANAR));
   if (zero) {
     ERT_TRY(ert_expect_dtype(p, zero, (edgert_dtype)quantized->dtype));
     ERT_TRY(check_parameter(p, zero, axis, &s->zero_step));
@@ -84,7 +86,8 @@ static edgert_status prepare_both(ert_prepare *p, const ert_tensor *quantized, c
   s->in_size = ert_dtype_bytes(x->dtype);
   s->out_size = ert_dtype_bytes(p->step->out[0]->dtype);
   ert_walk_over(2, (const ert_tensor *[]){x, p->step->out[0]}, &s->walk);
-  s->units = x->elements / UNIT + (x->elements % UNIT != 0);
+  if (x->layout == ERT_LAYOUT_BLOCK16) s->inner = s->walk.elements;
+  s->units = s->walk.elements / UNIT + (s->walk.elements % UNIT != 0);
   p->step->tasks = ert_cut(s->units, UNIT, p->workers);
   return EDGERT_OK;
 }
@@ -135,7 +138,7 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   const ert_tensor *zeros = step->n_in > 2 ? step->in[2] : NULL;
   const float *scales = step->in[1]->data;
   int64_t at = ert_cut_at(s->units, step->tasks, begin) * UNIT;
-  const int64_t stop = ert_min64(ert_cut_at(s->units, step->tasks, end) * UNIT, step->in[0]->elements);
+  const int64_t stop = ert_min64(ert_cut_at(s->units, step->tasks, end) * UNIT, s->walk.elements);
   ert_cursor c;
   if (at < stop) ert_walk_seek(&s->walk, at, &c);
   while (at < stop) {

@@ -18,6 +18,7 @@
   X(conv_direct)         \
   X(conv_im2col_caffe)   \
   X(conv_im2col_nhwc)    \
+  X(conv_quantized)      \
   X(conv_sparse)         \
   X(conv_transpose)      \
   X(conv_winograd)       \
@@ -29,6 +30,7 @@
   X(gather_nd)           \
   X(grid_sample)         \
   X(linear)              \
+  X(linear_quantized)    \
   X(linear_sparse)       \
   X(lp_normalize)        \
   X(lrn)                 \

@@ -1,7 +1,8 @@
-/* reorder: float32 tensors between planar layout and blocks of 16 channels. */
+/* reorder: tensors of floats or bytes between planar layout and blocks of 16 channels. */
 #include <string.h>
 
 #include "kernels/tensor.h"
+#include "kernels/transpose.h"
 #include "kernels/walk.h"
 
 /* Baseline vectors of four floats exist on every machine: a 4x4 transpose is eight shuffles. */
@@ -20,19 +21,20 @@ typedef struct reorder_state {
       walk; /* of blocks' pixels: in the planar tensor, in the blocked one (in pixels), and the block's first channel */
   int64_t lane; /* between the channels of the planar tensor */
   int64_t channels, units;
-  bool to_blocks;
+  bool to_blocks, bytes;
 } reorder_state;
 
 static edgert_status prepare(ert_prepare *p) {
   ERT_TRY(ert_expect_operands(p, 1, 1, 1, 1));
   const ert_tensor *x = p->step->in[0], *y = p->step->out[0];
-  ERT_TRY(ert_expect_dtype(p, x, EDGERT_F32));
-  ERT_TRY(ert_expect_dtype(p, y, EDGERT_F32));
+  if (x->dtype != EDGERT_U8) ERT_TRY(ert_expect_dtype(p, x, EDGERT_F32));
+  ERT_TRY(ert_expect_dtype(p, y, (edgert_dtype)x->dtype));
   ERT_TRY(ert_expect_shape(p, y, x->rank, x->shape));
   if (x->rank < 1) return ert_reject(p, "rank", "1 or more", "%d", x->rank);
   void *state;
   ERT_TRY(ert_state(p, sizeof(reorder_state), &state));
   reorder_state *s = state;
+  s->bytes = x->dtype == EDGERT_U8;
   s->to_blocks = y->layout == ERT_LAYOUT_BLOCK16;
   ERT_TRY(ert_expect_layout(p, x, s->to_blocks ? ERT_LAYOUT_PLANAR : ERT_LAYOUT_BLOCK16));
   if (!s->to_blocks) ERT_TRY(ert_expect_layout(p, y, ERT_LAYOUT_PLANAR));
@@ -100,6 +102,15 @@ static void to_planes(const float *block, int64_t n, float *planes, int64_t plan
     for (int64_t i = 0; i < n; i++) planes[lane * plane + i] = block[i * LANES + lane];
 }
 
+static void move_bytes(const reorder_state *s, const uint8_t *x, uint8_t *y, const ert_cursor *c, int64_t n) {
+  const int64_t planar = c->offset[0], blocked = c->offset[1] * LANES,
+                lanes = ert_min64(s->channels - c->offset[2], LANES);
+  if (s->to_blocks)
+    ert_transpose(y + blocked, LANES, x + planar, s->lane, n, lanes, 1);
+  else
+    ert_transpose(y + planar, s->lane, x + blocked, LANES, lanes, n, 1);
+}
+
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   (void)scratch;
   const reorder_state *s = step->state;
@@ -111,6 +122,10 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   ert_walk_seek_tile(&s->walk, UNIT, unit, &c);
   for (int64_t n; unit < last; unit++, ert_walk_advance(&s->walk, &c, n)) {
     n = ert_walk_width(&s->walk, &c, UNIT);
+    if (s->bytes) {
+      move_bytes(s, step->in[0]->data, step->out[0]->data, &c, n);
+      continue;
+    }
     const int64_t planar = c.offset[0], blocked = c.offset[1] * LANES;
     const int64_t lanes = ert_min64(s->channels - c.offset[2], LANES);
     if (s->to_blocks)

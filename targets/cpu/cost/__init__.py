@@ -20,6 +20,8 @@ from packer.ir.ops import (
     Normalize,
     Pad,
     Pool,
+    QuantizedConv,
+    QuantizedMatMul,
     Reduce,
     Reshape,
     Resize,
@@ -37,6 +39,7 @@ from targets.cpu.cost.conv import conv_seconds
 from targets.cpu.cost.depthwise import depthwise_seconds
 from targets.cpu.cost.depthwise_planar import depthwise_planar_seconds
 from targets.cpu.cost.direct import direct_seconds
+from targets.cpu.cost.quantized import conv_quantized_seconds, linear_quantized_seconds
 from targets.cpu.cost.sparse import conv_sparse_seconds, linear_sparse_seconds
 from targets.cpu.cost.winograd import winograd_seconds
 from targets.machine import Machine
@@ -69,6 +72,8 @@ _MODELS: dict[type, _Model] = {
     Normalize: fold.normalize_seconds,
     Pad: move.pad_seconds,
     Pool: window.pool_seconds,
+    QuantizedConv: conv_quantized_seconds,
+    QuantizedMatMul: linear_quantized_seconds,
     Reduce: fold.reduce_seconds,
     Reshape: move.copy_seconds,
     Resize: window.resize_seconds,

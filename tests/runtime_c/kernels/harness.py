@@ -23,8 +23,10 @@ from tests.runtime_c.native import BUILD, build
 
 # The kernels with vector loops. The others get none: one that uses some must be named here.
 VECTORIZED = frozenset((
-    "binary", "conv", "conv_bf16", "conv_depthwise", "conv_depthwise_planar", "conv_direct", "conv_im2col_caffe", "conv_im2col_nhwc", "conv_sparse", "conv_transpose",
-    "conv_winograd", "linear", "linear_sparse", "lrn", "matmul", "normalize", "pool", "recurrent", "reduce", "scale_shift", "softmax", "sum", "unary",
+    "binary", "conv", "conv_bf16", "conv_depthwise", "conv_depthwise_planar", "conv_direct",
+    "conv_im2col_caffe", "conv_im2col_nhwc", "conv_quantized", "conv_sparse", "conv_transpose", "conv_winograd",
+    "linear", "linear_quantized", "linear_sparse", "lrn", "matmul", "normalize", "pool", "recurrent", "reduce", "scale_shift",
+    "softmax", "sum", "unary",
 ))  # fmt: skip
 BAD_STEP = 11
 
@@ -67,10 +69,10 @@ def isas() -> tuple[str, ...]:
 
 
 def block16(x: np.ndarray) -> np.ndarray:
-    """[N,C,...] as [N,blocks,...,16], or [C] as [blocks,16], the unspecified lanes filled with NaN."""
+    """[N,C,...] as [N,blocks,...,16], or [C] as [blocks,16], the unspecified lanes poisoned."""
     if x.ndim == 1:
         return block16(x[None])[0]
-    padded = np.full((x.shape[0], -(-x.shape[1] // 16) * 16, *x.shape[2:]), np.nan, x.dtype)
+    padded = np.full((x.shape[0], -(-x.shape[1] // 16) * 16, *x.shape[2:]), _poison(x.dtype), x.dtype)
     padded[:, : x.shape[1]] = x
     split = padded.reshape(x.shape[0], padded.shape[1] // 16, 16, *x.shape[2:])
     return np.ascontiguousarray(np.moveaxis(split, 2, -1))
@@ -139,10 +141,10 @@ def _positions(whole: tuple[int, ...], layout: Layout, pairs: bool) -> np.ndarra
     return found.reshape(shape)
 
 
-def _poison(dtype: DType) -> object:
+def _poison(dtype: np.dtype) -> object:
     """A value that shows in results: NaN, or the largest integer."""
-    kind = dtype.numpy.kind
-    return np.nan if kind == "f" else True if kind == "b" else np.iinfo(dtype.numpy).max
+    kind = dtype.kind
+    return np.nan if kind == "f" else True if kind == "b" else np.iinfo(dtype).max
 
 
 class _Buffer:
@@ -163,9 +165,11 @@ class _Buffer:
         positions = _positions(whole, layout, type.dtype is DType.BF16)
         self.type, self.taken, self.owned = type, positions[inside], positions[owned].reshape(-1)
         if data is not None:
-            around = np.full(whole, _poison(DType.of(data.dtype)), data.dtype)
+            around = np.full(whole, _poison(data.dtype), data.dtype)
             around[inside] = data
-            self.stored[:] = rounded(STORED[layout](around), type.dtype).reshape(-1).view(np.uint8)
+            stored = STORED[layout](around)
+            stored = rounded(stored, type.dtype) if stored.dtype.kind == "f" else stored
+            self.stored[:] = stored.reshape(-1).view(np.uint8)
         self.before = self.memory.copy()
         at = int(self.owned.min()) if self.owned.size else 0
         self.tensor = _Tensor(

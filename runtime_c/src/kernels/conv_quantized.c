@@ -1,0 +1,179 @@
+/* conv_quantized: convolution of bytes with packed weights, requantised to bytes; blocks of 16 output channels. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/conv_plan.h"
+#include "kernels/quantized.h"
+#include "kernels/simd/i8.h"
+#include "kernels/tensor.h"
+
+typedef struct conv_quantized_state {
+  ert_conv_plan plan; /* over input channels rounded up to quads */
+  ert_i8_dense_fn *dense;
+  ert_i8_finish finish;
+  ert_strides x, y, residual;
+  ert_weight_strides w;
+  int64_t channels; /* that a group has */
+  int64_t bias_group, scale_group;
+  uint8_t pad;
+  size_t n_spans;
+  ert_span spans[];
+} conv_quantized_state;
+
+/* Proves the operands, and reads the geometry with input channels rounded up to quads. The kernel's extents are an attribute,
+ * as weights lie in one row of quads. */
+static edgert_status prove(const ert_prepare *p, ert_conv_geometry *g) {
+  ERT_TRY(ert_expect_operands(p, 4, 5, 1, 1));
+  const ert_step *step = p->step;
+  const ert_tensor *x = step->in[0], *y = step->out[0];
+  const ert_tensor *residual = step->n_in > 4 ? step->in[4] : NULL;
+  ERT_TRY(ert_expect_dtype(p, x, EDGERT_U8));
+  ERT_TRY(ert_expect_dtype(p, y, EDGERT_U8));
+  ERT_TRY(ert_expect_activations(p, x));
+  ERT_TRY(ert_expect_layout(p, y, ERT_LAYOUT_BLOCK16));
+  if (x->rank < 3 || x->rank > 5) return ert_reject(p, "rank of the input", "3 to 5", "%d", x->rank);
+  const int64_t *kernel;
+  ERT_TRY(ert_ints(p, "kernel", x->rank - 2u, 1, INT16_MAX, &kernel));
+  ERT_TRY(ert_conv_geometry_of(p, x, y, kernel, false, g));
+  if (g->groups > 1 && (g->channels % 16 != 0 || g->filters % 16 != 0))
+    return ert_reject(p, "channels of a group", "multiples of 16", "%lld and %lld", (long long)g->channels,
+                      (long long)g->filters);
+  const int64_t filters = g->filters;
+  g->channels = (g->channels + 3) / 4 * 4;
+  const int64_t most = (int64_t)1 << 40, taps = ert_volume(g->kernel);
+  if (g->channels > most / taps) return ert_reject(p, "input channels and taps", "fewer", "more");
+  ERT_TRY(ert_quantized_expect(p, g->groups, filters, g->channels / 4 * taps));
+  return residual ? ert_expect_same_type(p, y, residual) : EDGERT_OK;
+}
+
+static edgert_status prepare(ert_prepare *p) {
+  ert_conv_geometry g;
+  ert_i8_finish finish;
+  int64_t pad;
+  p->step->tasks = 0;
+  p->step->scratch_bytes = 0;
+  ERT_TRY(prove(p, &g));
+  ERT_TRY(ert_quantized_finish(p, p->step->n_in > 4 && p->step->in[4], &finish));
+  ERT_TRY(ert_int(p, "x_zero", 0, UINT8_MAX, &pad));
+  ert_allow_in_place(p, 4);
+  const ert_tensor *in = p->step->in[0], *out = p->step->out[0];
+  if (out->elements == 0) return EDGERT_OK;
+  const ert_strides x = ert_strides_of(in), y = ert_strides_of(out);
+  const ert_tensor *added = p->step->n_in > 4 ? p->step->in[4] : NULL;
+  const ert_strides residual = added ? ert_strides_of(added) : y;
+  ert_conv_plan plan;
+  conv_quantized_state *s;
+  const bool joined =
+      ert_positions_joined(&x, g.in) && ert_positions_joined(&y, g.out) && ert_positions_joined(&residual, g.out);
+  if (!ert_conv_plan_make(&g, &x, joined, p->workers, false, &plan))
+    return ert_reject(p, "inputs of one output row", "fewer bytes than memory can have", "more");
+  const double positions = (double)plan.rows * (double)plan.columns;
+  ERT_TRY(ert_conv_expect_worth(p, plan.band_size, positions * (double)g.filters * (double)plan.weights));
+  const size_t n_spans = ert_conv_plan_spans(&plan, 0, NULL);
+  ERT_TRY(ert_state(p, sizeof *s + n_spans * sizeof *s->spans, (void **)&s));
+  s->plan = plan;
+  s->dense = ert_i8_dense_of(p->simd);
+  s->finish = finish;
+  s->x = x, s->y = y, s->residual = residual;
+  s->w = ert_weight_strides_of(p->step->in[1]);
+  s->channels = in->shape[1] / g.groups;
+  s->bias_group = ert_stride(p->step->in[2], 0);
+  s->scale_group = ert_stride(p->step->in[3], 0);
+  s->pad = (uint8_t)pad;
+  s->n_spans = n_spans;
+  ert_conv_plan_spans(&s->plan, 0, s->spans);
+  p->step->scratch_bytes = (size_t)plan.band_size + 64;
+  p->step->tasks = g.batch * g.groups * plan.g.out[0] * plan.row_bands * plan.column_bands * plan.runs;
+  return EDGERT_OK;
+}
+
+/* `columns` neighbouring inputs of planar channels, side by side; what is left of the last quad has weights of zero. */
+static void interleave(const conv_quantized_state *s, const uint8_t *x, uint8_t *line, int64_t columns) {
+  const ert_conv_plan *plan = &s->plan;
+  for (int64_t c = 0; c < s->channels; c++) {
+    const uint8_t *from = x + c * s->x.channel;
+    uint8_t *to = line + c / plan->lanes * plan->block + c % plan->lanes;
+    for (int64_t i = 0; i < columns; i++) to[i * plan->lanes] = from[i];
+  }
+}
+
+/* Copies the inputs that a band of outputs needs to scratch, with the zero point where they lie in the padding. */
+static void gather_band(const conv_quantized_state *s, const ert_conv_task *t, const uint8_t *x, uint8_t *band) {
+  const ert_conv_plan *plan = &s->plan;
+  const ert_conv_geometry *g = &plan->g;
+  const int64_t lanes = plan->lanes, in_columns = (t->columns - 1) * g->stride[2] + g->reach[2] + 1;
+  const int64_t in_rows = (t->rows - 1) * g->stride[1] + g->reach[1] + 1;
+  const int64_t column = t->column * g->stride[2] - g->pad[2];
+  const int64_t left = ert_clamp64(-column, 0, in_columns), right = ert_clamp64(g->in[2] - column, left, in_columns);
+  x += t->group * s->channels * (plan->blocked ? s->x.channel / 16 : s->x.channel);
+  for (int64_t plane = 0; plane < g->kernel[0]; plane++)
+    for (int64_t r = 0; r < in_rows; r++) {
+      uint8_t *line = band + plane * plan->plane + r * plan->row;
+      const int64_t d = t->depth * g->stride[0] - g->pad[0] + plane * g->dilation[0];
+      const int64_t h = t->row * g->stride[1] - g->pad[1] + r;
+      const bool inside = d >= 0 && d < g->in[0] && h >= 0 && h < g->in[1];
+      const int64_t from = inside ? left : in_columns, to = inside ? right : in_columns;
+      const uint8_t *first = from < to ? x + ert_position(&s->x, t->image, d, h, column + from) : NULL;
+      for (int64_t b = 0; b < plan->channel_blocks; b++) {
+        uint8_t *block = line + b * plan->block;
+        if (!plan->blocked || from > 0) memset(block, s->pad, (size_t)(from * lanes));
+        if (plan->blocked && first)
+          memcpy(block + from * lanes, first + b * s->x.channel, (size_t)((to - from) * lanes));
+        memset(block + to * lanes, s->pad, (size_t)((in_columns - to) * lanes));
+      }
+      if (first && !plan->blocked) interleave(s, first, line + from * lanes, to - from);
+    }
+}
+
+static void run_task(const ert_step *step, const ert_conv_task *t, const uint8_t *x) {
+  const conv_quantized_state *s = step->state;
+  const ert_conv_plan *plan = &s->plan;
+  const ert_tensor *residual = step->n_in > 4 ? step->in[4] : NULL;
+  const int64_t block = t->group * plan->blocks + t->block;
+  uint8_t *y = (uint8_t *)step->out[0]->data + ert_position(&s->y, t->image, t->depth, t->row, t->column);
+  const uint8_t *added = residual ? residual->data : NULL;
+  if (added) added += ert_position(&s->residual, t->image, t->depth, t->row, t->column) + block * s->residual.channel;
+  const ert_i8_dense d = {
+      .x = x,
+      .x_pixel = plan->x_pixel,
+      .x_row = plan->x_row,
+      .spans = s->spans,
+      .n_spans = s->n_spans,
+      .w = (const int32_t *)step->in[1]->data + t->group * s->w.group + t->block * s->w.block,
+      .w_block = s->w.block,
+      .bias = (const int32_t *)step->in[2]->data + t->group * s->bias_group + t->block * 16,
+      .scale = (const float *)step->in[3]->data + t->group * s->scale_group + t->block * 16,
+      .y = y + block * s->y.channel,
+      .y_pixel = 16,
+      .y_row = s->y.row,
+      .y_block = s->y.channel,
+      .residual = added,
+      .residual_row = s->residual.row,
+      .residual_block = s->residual.channel,
+      .rows = (size_t)t->rows,
+      .pixels = (size_t)t->columns,
+      .blocks = (size_t)t->blocks,
+      .finish = s->finish,
+  };
+  s->dense(&d);
+}
+
+static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
+  if (begin == end) return; /* an empty output has no state */
+  const conv_quantized_state *s = step->state;
+  const ert_conv_plan *plan = &s->plan;
+  const ert_conv_geometry *g = &plan->g;
+  uint8_t *band = scratch;
+  int64_t gathered = -1;
+  for (int64_t i = begin; i < end; i++) {
+    const ert_conv_task t = ert_conv_task_at(plan, i);
+    const uint8_t *x = step->in[0]->data;
+    if (plan->gather && gathered != t.band) gather_band(s, &t, x, band);
+    gathered = t.band;
+    x += ert_position(&s->x, t.image, t.depth * g->stride[0], t.row * g->stride[1], t.column * g->stride[2]);
+    run_task(step, &t, plan->gather ? band : x + t.group * s->channels / 16 * s->x.channel);
+  }
+}
+
+extern const ert_kernel ert_kernel_conv_quantized;
+const ert_kernel ert_kernel_conv_quantized = {.name = "conv_quantized", .prepare = prepare, .run = run, .views = true};

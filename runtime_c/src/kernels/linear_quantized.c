@@ -1,0 +1,105 @@
+/* linear_quantized: rows of bytes times packed constant weights, requantised to bytes. */
+#include <string.h>
+
+#include "base/checked.h"
+#include "kernels/quantized.h"
+#include "kernels/tensor.h"
+
+/* A task computes all rows by a run of blocks of 16 columns. */
+typedef struct linear_quantized_state {
+  ert_i8_dense_fn *dense;
+  ert_i8_finish finish;
+  ert_span span;
+  int64_t rows, depth, columns;
+  int64_t blocks; /* whole ones are stored in place; the last one may be short */
+  int64_t pitch;  /* of the copy of the rows in scratch, which end with a whole quad; 0: they are read in place */
+  int64_t w_block;
+} linear_quantized_state;
+
+static edgert_status prove(const ert_prepare *p) {
+  ERT_TRY(ert_expect_operands(p, 4, 4, 1, 1));
+  const ert_tensor *x = p->step->in[0], *w = p->step->in[1], *y = p->step->out[0];
+  ERT_TRY(ert_expect_dtype(p, x, EDGERT_U8));
+  ERT_TRY(ert_expect_dtype(p, y, EDGERT_U8));
+  ERT_TRY(ert_expect_layout(p, x, ERT_LAYOUT_PLANAR));
+  ERT_TRY(ert_expect_layout(p, y, ERT_LAYOUT_PLANAR));
+  if (x->rank < 1) return ert_reject(p, "rank of the input", "at least 1", "0");
+  const int64_t columns = w->rank == 3 ? w->shape[1] : 0;
+  ERT_TRY(ert_quantized_expect(p, 1, columns, x->shape[x->rank - 1] / 4 + (x->shape[x->rank - 1] % 4 != 0)));
+  int64_t shape[ERT_MAX_RANK];
+  memcpy(shape, x->shape, sizeof shape);
+  shape[x->rank - 1] = columns;
+  return ert_expect_shape(p, y, x->rank, shape);
+}
+
+static edgert_status prepare(ert_prepare *p) {
+  ert_i8_finish finish;
+  linear_quantized_state *s;
+  p->step->tasks = 0;
+  p->step->scratch_bytes = 0;
+  ERT_TRY(prove(p));
+  ERT_TRY(ert_quantized_finish(p, false, &finish));
+  const ert_tensor *x = p->step->in[0], *y = p->step->out[0];
+  if (y->elements == 0) return EDGERT_OK;
+  ERT_TRY(ert_state(p, sizeof *s, (void **)&s));
+  s->dense = ert_i8_dense_of(p->simd);
+  s->finish = finish;
+  s->depth = x->shape[x->rank - 1];
+  s->columns = y->shape[y->rank - 1];
+  s->rows = y->elements / s->columns;
+  s->blocks = (s->columns + 15) / 16;
+  s->w_block = ert_weight_strides_of(p->step->in[1]).block;
+  s->span.count = (size_t)((s->depth + 3) / 4 * 4);
+  if (s->depth % 4 != 0) s->pitch = (int64_t)s->span.count;
+  size_t scratch;
+  if (!ert_multiply((size_t)s->rows, (size_t)s->pitch + 16, &scratch) || scratch > INT64_MAX)
+    return ert_reject(p, "rows", "fewer bytes than memory can have", "more");
+  p->step->scratch_bytes = scratch;
+  const int64_t cost = ert_clamp64(s->rows, 1, 1 << 14) * ert_clamp64(s->depth, 1, 1 << 20);
+  p->step->tasks = ert_cut(s->blocks, cost, p->workers);
+  return EDGERT_OK;
+}
+
+static void run_blocks(const ert_step *step, const uint8_t *x, int64_t block, int64_t blocks, uint8_t *y,
+                       int64_t pitch) {
+  const linear_quantized_state *s = step->state;
+  const ert_i8_dense d = {
+      .x = x,
+      .x_pixel = s->pitch ? s->pitch : s->depth,
+      .spans = &s->span,
+      .n_spans = s->depth > 0,
+      .w = (const int32_t *)step->in[1]->data + block * s->w_block,
+      .w_block = s->w_block,
+      .bias = (const int32_t *)step->in[2]->data + block * 16,
+      .scale = (const float *)step->in[3]->data + block * 16,
+      .y = y,
+      .y_pixel = pitch,
+      .y_block = 16,
+      .rows = 1,
+      .pixels = (size_t)s->rows,
+      .blocks = (size_t)blocks,
+      .finish = s->finish,
+  };
+  if (blocks > 0) s->dense(&d);
+}
+
+static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
+  if (begin == end) return; /* an empty output has no state */
+  const linear_quantized_state *s = step->state;
+  const uint8_t *x = step->in[0]->data;
+  uint8_t *y = step->out[0]->data, *copy = scratch, *tile = copy + s->rows * s->pitch;
+  for (int64_t r = 0; r < s->rows && s->pitch; r++) {
+    memcpy(copy + r * s->pitch, x + r * s->depth, (size_t)s->depth);
+    memset(copy + r * s->pitch + s->depth, 0, (size_t)(s->pitch - s->depth));
+  }
+  if (s->pitch) x = copy;
+  const int64_t first = ert_cut_at(s->blocks, step->tasks, begin), last = ert_cut_at(s->blocks, step->tasks, end);
+  const int64_t whole = ert_min64(last, s->columns / 16), rest = s->columns - whole * 16;
+  run_blocks(step, x, first, whole - first, y + first * 16, s->columns);
+  if (whole == last) return;
+  run_blocks(step, x, whole, 1, tile, 16);
+  for (int64_t r = 0; r < s->rows; r++) memcpy(y + r * s->columns + whole * 16, tile + r * 16, (size_t)rest);
+}
+
+extern const ert_kernel ert_kernel_linear_quantized;
+const ert_kernel ert_kernel_linear_quantized = {.name = "linear_quantized", .prepare = prepare, .run = run};

@@ -1,0 +1,49 @@
+/* The specification of the inner loop of bytes, in plain C. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/simd/i8.h"
+
+static float clip(float v, float lo, float hi) {
+  v = v > lo ? v : lo;
+  return v < hi ? v : hi;
+}
+
+/* Limits are far within 2^22, where adding 1.5 * 2^23 rounds halves to even. */
+static float round_even(float v) { return (v + 12582912.0f) - 12582912.0f; }
+
+static uint8_t finish(const ert_i8_finish *f, int32_t sum, float scale, const uint8_t *residual) {
+  float v = round_even(clip((float)sum * scale, f->lo, f->hi));
+  if (!residual) return (uint8_t)((int32_t)v + f->zero);
+  v = v * f->own + (float)(*residual - f->other_zero) * f->other;
+  return (uint8_t)((int32_t)round_even(clip(v, f->sum_lo, f->sum_hi)) + f->sum_zero);
+}
+
+static uint32_t product(const uint8_t x[4], int32_t quad) {
+  int8_t w[4];
+  memcpy(w, &quad, sizeof w);
+  return (uint32_t)(x[0] * w[0] + x[1] * w[1] + x[2] * w[2] + x[3] * w[3]);
+}
+
+static void pixel(const ert_i8_dense *d, const uint8_t *x, size_t block, uint8_t *y, const uint8_t *residual) {
+  for (size_t k = 0; k < 16; k++) {
+    const int32_t *w = d->w + (ptrdiff_t)block * d->w_block + k;
+    uint32_t sum = (uint32_t)d->bias[block * 16 + k]; /* wraps */
+    for (size_t s = 0; s < d->n_spans; s++)
+      for (size_t i = 0; i < d->spans[s].count; i += 4, w += 16) sum += product(x + d->spans[s].offset + i, *w);
+    y[k] = finish(&d->finish, (int32_t)sum, d->scale[block * 16 + k], residual ? residual + k : NULL);
+  }
+}
+
+ert_i8_dense_fn ert_i8_dense_scalar;
+void ert_i8_dense_scalar(const ert_i8_dense *d) {
+  for (size_t b = 0; b < d->blocks; b++)
+    for (size_t r = 0; r < d->rows; r++)
+      for (size_t p = 0; p < d->pixels; p++) {
+        const ptrdiff_t block = (ptrdiff_t)b, row = (ptrdiff_t)r, column = (ptrdiff_t)p;
+        const uint8_t *residual = d->residual;
+        if (residual) residual += block * d->residual_block + row * d->residual_row + column * 16;
+        pixel(d, d->x + row * d->x_row + column * d->x_pixel, b,
+              d->y + block * d->y_block + row * d->y_row + column * d->y_pixel, residual);
+      }
+}

@@ -1,0 +1,103 @@
+/* What the inner loop of bytes needs of an instruction set: products of bytes added to 32 bits, floats rounded to integers,
+ * and integers narrowed to bytes. */
+#ifndef ERT_KERNELS_SIMD_I8_VEC_H
+#define ERT_KERNELS_SIMD_I8_VEC_H
+
+#include "kernels/simd/vec.h"
+
+/* Four bytes of each pixel, and of each output channel, as the multiplication takes them. Without an instruction for bytes:
+ * widened to 16 bits, the first and third apart from the second and fourth, whose products are added in pairs. */
+typedef struct i8_quad {
+  vi even;
+#if !defined(__AVX512VNNI__)
+  vi odd;
+#endif
+} i8_quad;
+
+ERT_INLINE vi i8_splat(const uint8_t *x) {
+  int32_t quad;
+  memcpy(&quad, x, sizeof quad);
+  return quad - (vi){0};
+}
+
+#if defined(__AVX512VNNI__)
+ERT_INLINE i8_quad i8_input(const uint8_t *x) { return (i8_quad){i8_splat(x)}; }
+ERT_INLINE i8_quad i8_weights(const int32_t *w) { return (i8_quad){vload_int(w)}; }
+ERT_INLINE vi i8_multiply(vi sum, i8_quad x, i8_quad w) {
+  return (vi)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)x.even, (__m512i)w.even);
+}
+#else
+typedef int16_t i8_wide __attribute__((vector_size(ERT_VECTOR_BYTES)));
+ERT_INLINE i8_quad i8_input(const uint8_t *x) {
+  const vi quad = i8_splat(x);
+  return (i8_quad){quad & 0x00ff00ff, (vi)((i8_wide)quad >> 8) & 0x00ff00ff};
+}
+ERT_INLINE i8_quad i8_weights(const int32_t *w) {
+  const i8_wide quad = (i8_wide)vload_int(w);
+  return (i8_quad){(vi)(quad << 8 >> 8), (vi)(quad >> 8)};
+}
+#if ERT_VECTOR_BYTES == 32
+ERT_INLINE vi i8_pairs(vi a, vi b) { return (vi)_mm256_madd_epi16((__m256i)a, (__m256i)b); }
+ERT_INLINE vi i8_multiply(vi sum, i8_quad x, i8_quad w) {
+  return sum + (i8_pairs(x.even, w.even) + i8_pairs(x.odd, w.odd));
+}
+#elif defined(__x86_64__)
+ERT_INLINE vi i8_pairs(vi a, vi b) { return (vi)_mm_madd_epi16((__m128i)a, (__m128i)b); }
+ERT_INLINE vi i8_multiply(vi sum, i8_quad x, i8_quad w) {
+  return sum + (i8_pairs(x.even, w.even) + i8_pairs(x.odd, w.odd));
+}
+#else
+ERT_INLINE vi i8_multiply(vi sum, i8_quad x, i8_quad w) {
+  const int16x8_t a = (int16x8_t)x.even, b = (int16x8_t)x.odd, c = (int16x8_t)w.even, d = (int16x8_t)w.odd;
+  const int32x4_t low = vmlal_s16(vmull_s16(vget_low_s16(a), vget_low_s16(c)), vget_low_s16(b), vget_low_s16(d));
+  const int32x4_t high = vmlal_high_s16(vmull_high_s16(a, c), b, d);
+  return sum + (vi)vpaddq_s32(low, high);
+}
+#endif
+#endif
+
+/* Halves to even; of floats within +-2^30. */
+ERT_INLINE vi i8_round(vf v) {
+#if ERT_VECTOR_BYTES == 64
+  return (vi)_mm512_cvtps_epi32((__m512)v);
+#elif ERT_VECTOR_BYTES == 32
+  return (vi)_mm256_cvtps_epi32((__m256)v);
+#elif defined(__x86_64__)
+  return (vi)_mm_cvtps_epi32((__m128)v);
+#else
+  return (vi)vcvtnq_s32_f32((float32x4_t)v);
+#endif
+}
+
+/* The low bytes of 16 integers from 0 to 255. */
+ERT_INLINE void i8_store(uint8_t *y, const vi v[V16]) {
+#if ERT_VECTOR_BYTES == 64
+  _mm_storeu_si128((__m128i_u *)(void *)y, _mm512_cvtepi32_epi8((__m512i)v[0]));
+#elif ERT_VECTOR_BYTES == 32
+  const __m256i wide = _mm256_permute4x64_epi64(_mm256_packs_epi32((__m256i)v[0], (__m256i)v[1]), 0xd8);
+  const __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
+  _mm_storeu_si128((__m128i_u *)(void *)y, bytes);
+#elif defined(__x86_64__)
+  const __m128i low = _mm_packs_epi32((__m128i)v[0], (__m128i)v[1]);
+  const __m128i high = _mm_packs_epi32((__m128i)v[2], (__m128i)v[3]);
+  _mm_storeu_si128((__m128i_u *)(void *)y, _mm_packus_epi16(low, high));
+#else
+  const int16x8_t low = vcombine_s16(vmovn_s32((int32x4_t)v[0]), vmovn_s32((int32x4_t)v[1]));
+  const int16x8_t high = vcombine_s16(vmovn_s32((int32x4_t)v[2]), vmovn_s32((int32x4_t)v[3]));
+  vst1q_u8(y, vreinterpretq_u8_s8(vcombine_s8(vmovn_s16(low), vmovn_s16(high))));
+#endif
+}
+
+/* 16 bytes as integers. */
+ERT_INLINE void i8_load(const uint8_t *x, vi v[V16]) {
+#if ERT_VECTOR_BYTES == 64
+  v[0] = (vi)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i_u *)(const void *)x));
+#elif ERT_VECTOR_BYTES == 32
+  v[0] = (vi)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i_u *)(const void *)x));
+  v[1] = (vi)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i_u *)(const void *)(x + 8)));
+#else
+  for (int i = 0; i < 4; i++, x += 4) v[i] = (vi){x[0], x[1], x[2], x[3]};
+#endif
+}
+
+#endif

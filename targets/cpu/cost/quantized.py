@@ -1,0 +1,56 @@
+"""Convolutions and matrix products of bytes (runtime_c/src/kernels/conv_quantized.c, linear_quantized.c)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from targets.base import Form, Layout, Work
+from targets.cpu.cost.at import At
+from targets.cpu.cost.conv import geometry
+from targets.cpu.cost.operands import stored
+
+__all__ = ["conv_quantized_seconds", "linear_quantized_seconds"]
+
+_FILL = 1.15  # cycles of a vector of products where one is issued a cycle: inputs and weights are loaded, too
+_FINISH = 2.5  # cycles to turn a vector of sums into bytes
+_SLOW = 4.5  # as many vectors of 16-bit products and sums, where there are no products of bytes
+_INTERLEAVED = 1.0  # cycles a byte of planar inputs that are put side by side
+_LINE = 8.0  # cycles to go on to the next line of inputs that are copied, for each block
+_READ, _WRITTEN = 0.5, 0.5  # what part of moving inputs and outputs does not hide behind computing
+
+
+def _products(at: At, pixels: float, filters: int, quads: float) -> float:
+    """Cycles of so many outputs, each of a sum over quads of products."""
+    vectors = pixels * -(-filters // 16) * 16 / at.lanes
+    return vectors * (quads * (_FILL if at.lanes == 16 else _SLOW) / min(at.fma, 1.0) + _FINISH)
+
+
+def conv_quantized_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
+    g, x, y, w = geometry(work), work.inputs[0], work.outputs[0], work.inputs[1]
+    assert x is not None
+    assert w is not None
+    quads = -(-g.channels // 4) * prod(g.kernel)
+    images = g.images * g.groups
+    cycles = images * _products(at, prod(g.out), g.filters, quads)
+    planar = form.inputs[0] is Layout.PLANAR
+    if planar:
+        cycles += _INTERLEAVED * x.elements
+    elif g.padded:
+        cycles += x.elements / 32.0 + images * prod(g.inside[:2]) * -(-g.channels // 16) * _LINE
+    moved = _READ * at.moved(stored(x, form.inputs[0]), distances[0])
+    moved += _WRITTEN * at.moved(stored(y, form.outputs[0]), distances[-1])
+    if len(work.inputs) > 4 and work.inputs[4] is not None:
+        moved += _READ * at.moved(y.bytes, distances[4])
+    return max(cycles * at.cycle / at.efficiency.dense, at.moved(w.bytes, distances[1])) + moved
+
+
+def linear_quantized_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
+    x, w, y = work.inputs[0], work.inputs[1], work.outputs[0]
+    assert x is not None
+    assert w is not None
+    depth, columns = w.shape
+    rows = y.elements // max(columns, 1)
+    cycles = _products(at, rows, columns, -(-depth // 4))
+    moved = _READ * at.moved(x.bytes, distances[0]) + _WRITTEN * at.moved(y.bytes, distances[-1])
+    return max(cycles * at.cycle / at.efficiency.dense, at.moved(w.bytes, distances[1])) + moved

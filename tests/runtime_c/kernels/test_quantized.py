@@ -1,0 +1,176 @@
+"""conv_quantized and linear_quantized on every instruction set: the very bytes of the reference."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from packer.ir.ops import DequantizeLinear, QuantizedConv, QuantizedMatMul, QuantizeLinear
+from packer.ir.types import DType, TensorType
+from targets.base import Attribute, Layout, attributes_of
+from targets.cpu.packing import quads
+from targets.cpu.quantized import constants
+from tests.runtime_c.kernels.harness import STORED, Rejected, check_step, random_array, run_step
+from tests.runtime_c.kernels.test_dense import choice
+
+PLANAR, BLOCK16, WEIGHT16 = Layout.PLANAR, Layout.BLOCK16, Layout.WEIGHT16
+CONSTANTS = (WEIGHT16, BLOCK16, BLOCK16)
+
+
+def bytes_of(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return rng.integers(0, 256, shape).astype(np.uint8)
+
+
+def weights(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return rng.integers(-128, 128, shape).astype(np.int8)
+
+
+def scales(rng: np.random.Generator, filters: int, terms: int) -> np.ndarray:
+    """Such that results fill the range of bytes, some more."""
+    return (rng.uniform(0.2, 2.0, filters) / (74 * np.sqrt(max(terms, 1)))).astype(np.float32)
+
+
+def packed(w: np.ndarray, bias: np.ndarray, scale: np.ndarray, group: int, x_zero: int) -> list[np.ndarray]:
+    """The logical arrays of the constants: the harness packs them itself."""
+    made = constants(w, bias, scale, group, x_zero)
+    shape = made[1].type.shape
+    sums = w.reshape(w.shape[0], -1).sum(axis=1, dtype=np.int64)
+
+    words = quads(w.reshape(group, w.shape[0] // group, *w.shape[1:]))
+    assert np.array_equal(STORED[WEIGHT16](words).reshape(-1), made[0].data.reshape(-1))
+    return [words, (bias - x_zero * sums).astype(np.int32).reshape(shape), scale.reshape(shape)]
+
+
+def check(
+    op: QuantizedConv,
+    x: np.ndarray,
+    w: np.ndarray,
+    scale: np.ndarray,
+    bias: np.ndarray,
+    residual: np.ndarray | None = None,
+    layout: Layout = BLOCK16,
+    inplace: int | None = None,
+) -> None:
+    (want,) = op.reference(x, w, scale, bias, residual)
+    inputs = [x, *packed(w, bias, scale, op.group, op.x_zero), *([] if residual is None else [residual])]
+    layouts = (layout, *CONSTANTS, *(() if residual is None else (BLOCK16,)), BLOCK16)
+    attributes = (*attributes_of(op), Attribute("kernel", ints=w.shape[2:]))
+    outputs = [TensorType(DType.U8, want.shape)]
+    check_step("conv_quantized", inputs, [want], outputs, attributes, layouts=layouts, inplace=inplace)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_convolutions(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rank = choice(rng, 1, 2, 2, 2, 3)
+    group = choice(rng, 1, 1, 1, 2)
+    channels, filters = (16, choice(rng, 16, 32)) if group > 1 else (choice(rng, 1, 3, 16, 20, 70), choice(rng, 5, 33))
+    kernel = tuple(int(n) for n in rng.integers(1, 4, rank))
+    pads = tuple(int(n) for n in rng.integers(0, 3, 2 * rank))
+    strides, dilations = (tuple(int(n) for n in rng.integers(1, 3, rank)) for _ in range(2))
+    x = bytes_of(rng, choice(rng, 1, 2), group * channels, *(int(n) for n in rng.integers(5, 18, rank)))
+    w = weights(rng, group * filters, channels, *kernel)
+    zeros = rng.integers(0, 256, 4).tolist()
+    op = QuantizedConv(strides, pads, dilations, group, zeros[0], zeros[1], 3 if seed % 3 else zeros[1], 250)
+    if op.lo > op.hi:
+        op = QuantizedConv(strides, pads, dilations, group, zeros[0], zeros[1])
+    scale, bias = scales(rng, group * filters, w[0].size), rng.integers(-9999, 9999, group * filters).astype(np.int32)
+    shape = op.reference(x, w, scale, bias)[0].shape
+    residual = None
+    if rng.random() < 0.5:
+        residual = bytes_of(rng, *shape)
+        levels = (zeros[2], zeros[3], 0, 255)
+        op = replace(op, sum_scales=(float(np.float32(0.7)), float(np.float32(0.4))), sum_levels=levels)
+    check(op, x, w, scale, bias, residual, (PLANAR, BLOCK16)[rng.integers(2)])
+
+
+def test_halves_round_to_even() -> None:
+    x = np.arange(256, dtype=np.uint8).reshape(1, 1, 16, 16)
+    op = QuantizedConv((1, 1), (0, 0, 0, 0), (1, 1), 1, 0, 7)
+    check(op, x, np.ones((1, 1, 1, 1), np.int8), np.float32([0.5]), np.zeros(1, np.int32))
+
+
+def test_the_largest_sums() -> None:
+    """Products of 16 bits would saturate."""
+    for value in (127, -128):
+        x, w = np.full((1, 64, 3, 3), 255, np.uint8), np.full((16, 64, 3, 3), value, np.int8)
+        op = QuantizedConv((1, 1), (0, 0, 0, 0), (1, 1), 1, 0, 128)
+        check(op, x, w, np.full(16, 100 / (255 * 128 * 576), np.float32), np.zeros(16, np.int32))
+
+
+def test_residual_in_place() -> None:
+    rng = np.random.default_rng(1)
+    x, w = bytes_of(rng, 1, 32, 14, 14), weights(rng, 48, 32, 1, 1)
+    op = QuantizedConv((1, 1), (0,) * 4, (1, 1), 1, 3, 110, sum_scales=(1.0, 0.5), sum_levels=(100, 0, 0, 255))
+    scale, bias = scales(rng, 48, 32), np.zeros(48, np.int32)
+    check(op, x, w, scale, bias, bytes_of(rng, 1, 48, 14, 14), inplace=4)
+
+
+def test_many_pixels_and_runs() -> None:
+    rng = np.random.default_rng(2)
+    x, w = bytes_of(rng, 1, 130, 20, 40), weights(rng, 150, 130, 3, 3)
+    op = QuantizedConv((1, 1), (1,) * 4, (1, 1), 1, 77, 128)
+    check(op, x, w, scales(rng, 150, 130 * 9), np.zeros(150, np.int32))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"x_zero": 256}, {"lo": 9, "hi": 8}, {"y_zero": -1}, {"kernel": (3, 2)}, {"group": 3}, {"kernel": (0, 1)}],
+)
+def test_what_is_refused(change: dict[str, object]) -> None:
+    rng = np.random.default_rng(3)
+    x, w = bytes_of(rng, 1, 16, 8, 8), weights(rng, 16, 16, 1, 1)
+    op = QuantizedConv((1, 1), (0,) * 4, (1, 1), 1, 3, 110)
+    inputs = [x, *packed(w, np.zeros(16, np.int32), scales(rng, 16, 16), 1, 3)]
+    attributes = {a.name: a for a in (*attributes_of(op), Attribute("kernel", ints=(1, 1)))}
+    for name, value in change.items():
+        attributes[name] = Attribute(name, ints=value if isinstance(value, tuple) else (value,))
+    with pytest.raises(Rejected):
+        run_step(
+            "conv_quantized", inputs, [TensorType(DType.U8, x.shape)], list(attributes.values()),
+            (BLOCK16, *CONSTANTS, BLOCK16),
+        )  # fmt: skip
+
+
+def test_weights_of_another_shape_are_refused() -> None:
+    rng = np.random.default_rng(4)
+    op = QuantizedConv((1, 1), (0,) * 4, (1, 1), 1, 3, 110)
+    constant = packed(weights(rng, 16, 20, 1, 1), np.zeros(16, np.int32), scales(rng, 16, 16), 1, 3)
+    x = random_array(rng, (1, 16, 8, 8), DType.U8)
+    with pytest.raises(Rejected):
+        run_step(
+            "conv_quantized", [x, *constant], [TensorType(DType.U8, x.shape)],
+            (*attributes_of(op), Attribute("kernel", ints=(1, 1))), (BLOCK16, *CONSTANTS, BLOCK16),
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "depth", "columns"), [(1, 64, 48), (1, 30, 17), (5, 33, 40), (30, 128, 100), (3, 0, 5)]
+)
+def test_linear(rows: int, depth: int, columns: int) -> None:
+    rng = np.random.default_rng(rows)
+    x, w = bytes_of(rng, rows, depth), weights(rng, depth, columns)
+    op, bias = QuantizedMatMul(100, 30, 5, 200), rng.integers(-999, 999, columns).astype(np.int32)
+    scale = scales(rng, columns, depth)
+    inputs = [x, *packed(np.ascontiguousarray(w.T), bias, scale, 1, op.x_zero)]
+    (want,) = op.reference(x, w, scale, bias)
+    check_step(
+        "linear_quantized", inputs, [want], [TensorType(DType.U8, want.shape)], attributes_of(op),
+        layouts=(PLANAR, *CONSTANTS, PLANAR),
+    )  # fmt: skip
+
+
+def test_quantising_blocks() -> None:
+    """One scale for all: also blocks of 16 channels."""
+    rng = np.random.default_rng(5)
+    for shape in ((2, 20, 5, 7), (1, 16, 300)):
+        x, scale, zero = random_array(rng, shape, DType.F32), np.float32(0.02), np.uint8(120)
+        (q,) = QuantizeLinear(0).reference(x, scale, zero)
+        blocks = (BLOCK16, PLANAR, PLANAR, BLOCK16)
+        parameters = [np.asarray(scale), np.asarray(zero)]
+        axis = attributes_of(QuantizeLinear(0))
+        check_step("quantize_linear", [x, *parameters], [q], [TensorType(DType.U8, shape)], axis, layouts=blocks)
+        (back,) = DequantizeLinear(0).reference(q, scale, zero)
+        check_step("dequantize_linear", [q, *parameters], [back], [TensorType(DType.F32, shape)], axis, layouts=blocks)
