@@ -26,22 +26,36 @@ static const ert_simd *scalar(void) {
   return found;
 }
 
-static void dense_case(void) {
+/* Exactly `n` random weights between -1 and 1, as they are stored. The caller frees them. */
+static void *stored(ert_weights weights, size_t n) {
+  if (weights == ERT_WEIGHTS_F32) return floats(n);
+  uint16_t *values = malloc(n * sizeof *values + (n == 0));
+  CHECK(values != NULL);
+  const size_t fraction = weights == ERT_WEIGHTS_F16 ? 1024 : 128, most = weights == ERT_WEIGHTS_F16 ? 15 : 127;
+  for (size_t i = 0; i < n; i++)
+    values[i] = (uint16_t)(below(2) << 15 | ((below(9) ? most - 1 - below(8) : 0) * fraction + below(fraction)));
+  return values;
+}
+
+static void dense_case(ert_weights weights) {
+  const size_t whole = weights == ERT_WEIGHTS_BF16 ? 2 : 1; /* rows that lie together */
   ert_span spans[6];
   const size_t n_spans = below(7), pixel = below(3) ? 16 : 1 + below(40);
   size_t depth = 0, reach = 0;
   for (size_t i = 0; i < n_spans; i++) {
-    spans[i] = (ert_span){(ptrdiff_t)below(50), below(3) ? 16 : below(40)};
+    spans[i] = (ert_span){(ptrdiff_t)below(50), below(3) ? 16 : below(40) / whole * whole};
     depth += spans[i].count;
     if ((size_t)spans[i].offset + spans[i].count > reach) reach = (size_t)spans[i].offset + spans[i].count;
   }
   const size_t rows = 1 + below(3), pixels = 1 + below(30), blocks = 1 + below(13), row = pixel * pixels + below(9);
   const size_t outputs = rows * pixels * blocks * 16;
-  float *x = floats(rows * row + reach), *w = floats(blocks * depth * 16), *bias = floats(blocks * 16);
+  void *w = stored(weights, blocks * depth * 16);
+  float *x = floats(rows * row + reach), *bias = floats(blocks * 16);
   float *residual = floats(outputs), *want = floats(outputs), *got = floats(outputs);
   ert_dense d = {.x = x, .x_pixel = (ptrdiff_t)pixel, .x_row = (ptrdiff_t)row, .spans = spans, .n_spans = n_spans};
   d.w = w;
   d.w_block = (ptrdiff_t)(depth * 16);
+  d.weights = weights;
   d.bias = below(2) ? bias : NULL;
   d.residual = below(2) ? residual : NULL;
   d.y_pixel = 16;
@@ -125,7 +139,7 @@ static void direct_case(void) {
 }
 
 static void dense(void) {
-  for (int i = 0; i < 400; i++) dense_case();
+  for (int i = 0; i < 400; i++) dense_case((ert_weights)below(3));
 }
 
 static void depthwise(void) {
