@@ -1,0 +1,141 @@
+"""recognise_quantized: what bytes can compute is computed in bytes, the rest stays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from packer.ir import DType, Graph, Node, TensorType, Value
+from packer.ir.evaluate import evaluate
+from packer.ir.ops import (
+    Activation,
+    Binary,
+    Conv,
+    DequantizeLinear,
+    MatMul,
+    Op,
+    Pool,
+    QuantizedConv,
+    QuantizedMatMul,
+    QuantizeLinear,
+    Unary,
+)
+from packer.passes.recognise_quantized import recognise_quantized
+from packer.passes.remove_dead import remove_dead
+
+
+class Sketch:
+    """A graph of bytes from x u8 [1,16,6,6], or of another type."""
+
+    def __init__(self, shape: tuple[int, ...] = (1, 16, 6, 6), dtype: DType = DType.U8) -> None:
+        self.rng = np.random.default_rng(1)
+        self.values = [Value("x", TensorType(dtype, shape))]
+        self.nodes: list[Node] = []
+
+    def constant(self, data: object, dtype: object) -> str:
+        self.values.append(Value.constant(f"c{len(self.values)}", np.asarray(data, dtype)))
+        return self.values[-1].name
+
+    def add(self, op: Op, *inputs: str) -> str:
+        known = {value.name: value.type for value in self.values}
+        name = f"v{len(self.values)}"
+        self.values.append(Value(name, op.infer([known[i] for i in inputs])[0]))
+        self.nodes.append(Node(op, inputs, (name,), (name,)))
+        return name
+
+    def floats(self, name: str, scale: float = 0.02, zero: int = 120, dtype: object = np.uint8) -> str:
+        return self.add(DequantizeLinear(0), name, self.constant(scale, np.float32), self.constant(zero, dtype))
+
+    def bytes(self, name: str, scale: float = 0.05, zero: int = 100, dtype: object = np.uint8) -> str:
+        return self.add(QuantizeLinear(0), name, self.constant(scale, np.float32), self.constant(zero, dtype))
+
+    def weights(self, *shape: int, axis: int = 0, dtype: type = np.int8) -> str:
+        info = np.iinfo(dtype)
+        data = self.constant(self.rng.integers(info.min, info.max + 1, shape), dtype)
+        zero = 0 if dtype is np.int8 else 128
+        scale = self.constant(self.rng.uniform(0.001, 0.01, shape[axis]), np.float32)
+        return self.add(DequantizeLinear(axis), data, scale, self.constant(np.full(shape[axis], zero), dtype))
+
+    def conv(self, x: str, group: int = 1, filters: int = 16, dtype: type = np.int8) -> str:
+        w = self.weights(filters, 16 // group, 3, 3, dtype=dtype)
+        return self.add(Conv((1, 1), (1, 1, 1, 1), (1, 1), group), x, w)
+
+    def graph(self, output: str) -> Graph:
+        graph = Graph("g", ("x",), (output,), tuple(self.nodes), {value.name: value for value in self.values})
+        graph.validate()
+        return graph
+
+
+def check(sketch: Sketch, output: str, kinds: tuple[type[Op], ...]) -> Graph:
+    """The pass leaves operators of these kinds, and outputs are at most one level off those in floats."""
+    before = sketch.graph(output)
+    after = remove_dead(recognise_quantized(before))
+    after.validate()
+    assert sorted(type(node.op).__name__ for node in after.nodes) == sorted(kind.__name__ for kind in kinds)
+    type_ = before.type("x")
+    info = np.iinfo(type_.dtype.numpy)
+    x = sketch.rng.integers(info.min, info.max + 1, type_.shape).astype(type_.dtype.numpy)
+    want, got = (evaluate(graph, {"x": x})[output].astype(int) for graph in (before, after))
+    assert np.abs(want - got).max() <= 1
+    return after
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_a_convolution(dtype: type) -> None:
+    s = Sketch()
+    check(s, s.bytes(s.conv(s.floats("x"), dtype=dtype)), (QuantizedConv,))
+
+
+@pytest.mark.parametrize("clip", [Unary("relu"), Unary("clip", -0.7, 2.3)])
+def test_limits_are_levels(clip: Unary) -> None:
+    s = Sketch()
+    after = check(s, s.bytes(s.add(clip, s.conv(s.floats("x")))), (QuantizedConv,))
+    (node,) = after.nodes
+    assert isinstance(node.op, QuantizedConv)
+    assert (node.op.lo, node.op.hi) == ((100, 255) if clip.kind == "relu" else (86, 146))
+
+
+def test_a_bias_in_floats() -> None:
+    s = Sketch()
+    w = s.weights(8, 16, 1, 1)
+    bias = s.constant(s.rng.standard_normal(8), np.float32)
+    check(s, s.bytes(s.add(Conv((1, 1), (0,) * 4, (1, 1)), s.floats("x"), w, bias)), (QuantizedConv,))
+
+
+def test_a_matrix_product() -> None:
+    s = Sketch((3, 20))
+    check(s, s.bytes(s.add(MatMul(), s.floats("x"), s.weights(20, 7, axis=1))), (QuantizedMatMul,))
+
+
+def test_a_residual() -> None:
+    s = Sketch()
+    back = s.floats(s.bytes(s.conv(s.floats("x"))), 0.05, 100)
+    total = s.add(Unary("relu"), s.add(Binary("add"), back, s.floats("x")))
+    check(s, s.bytes(total, 0.04, 3), (QuantizedConv,))
+
+
+def test_the_largest_of_windows() -> None:
+    s = Sketch()
+    pool = Pool("max", (2, 2), (2, 2), (0,) * 4, (1, 1), False, False, 2, False)
+    check(s, s.bytes(s.add(pool, s.floats("x")), 0.02, 120), (Pool,))
+
+
+def test_signed_activations() -> None:
+    s = Sketch(dtype=DType.U8)
+    signed = s.bytes(s.floats("x"), 0.05, -20, np.int8)
+    after = check(
+        s, s.bytes(s.conv(s.floats(signed, 0.05, -20, np.int8))), (DequantizeLinear, QuantizeLinear, QuantizedConv)
+    )
+    assert all(after.type(node.outputs[0]).dtype is not DType.I8 for node in after.nodes)
+
+
+def test_what_stays() -> None:
+    """Groups of odd channels; an activation that has no limits; floats that someone else reads."""
+    s = Sketch()
+    check(s, s.bytes(s.conv(s.floats("x"), group=16)), (DequantizeLinear, DequantizeLinear, Conv, QuantizeLinear))
+    s = Sketch()
+    w = s.weights(16, 16, 3, 3)
+    conv = s.add(Conv((1, 1), (1,) * 4, (1, 1), 1, Activation("sigmoid")), s.floats("x"), w)
+    check(s, s.bytes(conv), (DequantizeLinear, DequantizeLinear, Conv, QuantizeLinear))
+    s = Sketch()
+    check(s, s.bytes(s.add(Unary("sigmoid"), s.floats("x")), 0.01, 0), (DequantizeLinear, Unary, QuantizeLinear))
