@@ -60,6 +60,35 @@ def conv(rng: Rng) -> Case:
     return op, [x, w, bias, residual][: 4 if residual is not None else 3 if bias is not None else 2]
 
 
+def levels(rng: Rng, *shape: int, dtype: type = np.uint8) -> np.ndarray:
+    info = np.iinfo(dtype)
+    return rng.integers(info.min, int(info.max) + 1, shape).astype(dtype)
+
+
+def constants_of(rng: Rng, filters: int) -> list[np.ndarray]:
+    """Scales and biases that leave results within bytes."""
+    return [rng.uniform(0.001, 0.01, filters).astype(np.float32), rng.integers(-999, 999, filters).astype(np.int32)]
+
+
+def quantized_conv(rng: Rng) -> Case:
+    group = int(rng.choice((1, 1, 2)))
+    channels, filters = (16, 32) if group == 2 else (int(rng.integers(1, 9)), int(rng.integers(1, 9)))
+    kernel, strides, dilations = ints(rng, 1, 3, 2), ints(rng, 1, 2, 2), ints(rng, 1, 2, 2)
+    op = ops.QuantizedConv(strides, ints(rng, 0, 2, 4), dilations, group, 100, 90, 5, 240)
+    x = levels(rng, 2, group * channels, *ints(rng, 6, 12, 2))
+    inputs = [x, levels(rng, filters, channels, *kernel, dtype=np.int8), *constants_of(rng, filters)]
+    if chance(rng):
+        inputs.append(levels(rng, *op.reference(*inputs)[0].shape))
+        op = replace(op, sum_scales=(0.75, 0.5), sum_levels=(7, 80, 0, 200))
+    return op, inputs
+
+
+def quantized_matmul(rng: Rng) -> Case:
+    depth, columns = ints(rng, 1, 9, 2)
+    x = levels(rng, *shape_of(rng, 2), depth)
+    return ops.QuantizedMatMul(100, 90), [x, levels(rng, depth, columns, dtype=np.int8), *constants_of(rng, columns)]
+
+
 def conv_transpose(rng: Rng) -> Case:
     spatial = int(rng.integers(1, 4))
     kernel, strides, dilations = ints(rng, 1, 4, spatial), ints(rng, 1, 3, spatial), ints(rng, 1, 2, spatial)
@@ -230,6 +259,7 @@ def gather(rng: Rng) -> Case:
 
 
 CASES: tuple[Callable[[Rng], Case], ...] = (
+    quantized_conv, quantized_matmul,
     conv, conv_transpose, pool, unary, binary, where, scale_shift, cast, quantize, dequantize, softmax, reduce,
     arg_reduce, cum_sum, normalize, lp_normalize, lrn, matmul, concat, transpose, slice_, expand, tile, pad, resize,
     gather,
