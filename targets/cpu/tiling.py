@@ -96,7 +96,8 @@ def _flat(g: Geometry, lanes: int, channels: int) -> _Strips:
     """All positions as one row."""
     most = _MOST[lanes] * lanes
     wanted = min(max(_TILE // channels, lanes), most)
-    unit = _HALF if lanes == 16 and wanted <= 16 * _HALF else lanes
+    half = lanes == 16 and wanted <= 16 * _HALF and prod(g.out) % lanes != 0
+    unit = _HALF if half else lanes
     units = -(-prod(g.out) // unit)
     strips = -(-units // (wanted // unit))
     return _Strips(_up(-(-units // strips) * unit, lanes), strips, strips, units * unit / lanes)

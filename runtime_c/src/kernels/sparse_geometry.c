@@ -104,11 +104,11 @@ static void cut_rows(ert_sparse_geometry *s, ert_sparse_limits limits) {
   s->chunk = ert_ceil_divide(s->rows, ert_ceil_divide(s->rows, s->chunk));
 }
 
-/* All outputs are one row, which is cut so that a tile fits the cache. */
+/* All outputs are one row, which is cut so that a tile fits the cache; between whole vectors if no image ends within one. */
 static void cut_flat(ert_sparse_geometry *s, ert_sparse_limits limits) {
   const int64_t channels = ert_clamp64(s->g.channels, 1, s->tile), pixels = s->g.out[2];
   const int64_t wanted = ert_clamp64(TILE_FLOATS / channels, limits.vector, limits.most);
-  s->unit = wanted <= limits.unit_most ? limits.unit : limits.vector;
+  s->unit = wanted <= limits.unit_most && pixels % limits.vector != 0 ? limits.unit : limits.vector;
   const int64_t units = ert_ceil_divide(pixels, s->unit);
   s->segments = ert_ceil_divide(units, wanted / s->unit);
   s->line = round_up(ert_ceil_divide(units, s->segments) * s->unit, limits.vector);
