@@ -26,11 +26,12 @@ enum { X, VALUES, INDICES, COUNTS, STARTS, BIAS, RESIDUAL, MOST_INPUTS };
 
 static const ert_tensor *operand(const ert_step *step, uint32_t i) { return i < step->n_in ? step->in[i] : NULL; }
 
-/* The non-zeros of every 16 filters of a tile lie within the stream. */
+/* The non-zeros of a tile's filters follow one another within the stream, and every 16 filters begin where `starts` says. */
 static edgert_status prove_stream(const ert_prepare *p, const sparse_state *s) {
   const ert_step *step = p->step;
   const int64_t stored = step->in[VALUES]->shape[0], filters = step->out[0]->shape[1];
-  for (int64_t tile = 0; tile < s->s.tiles; tile++)
+  for (int64_t tile = 0; tile < s->s.tiles; tile++) {
+    int64_t ended = -1;
     for (int64_t block = 0; block * 16 < filters; block++) {
       const uint8_t *counts =
           (const uint8_t *)step->in[COUNTS]->data + tile * s->counts_tile + block * 16 * s->counts_filter;
@@ -41,7 +42,12 @@ static edgert_status prove_stream(const ert_prepare *p, const sparse_state *s) {
       if (start < 0 || start > stored || count > stored - start)
         return ert_reject(p, "non-zeros of a block of filters", "ones that are stored",
                           "%" PRId64 " from number %" PRId64 " on, of %" PRId64, count, start, stored);
+      if (ended >= 0 && start != ended)
+        return ert_reject(p, "start of a block of filters", "the end of the block before", "%" PRId64 ", not %" PRId64,
+                          start, ended);
+      ended = start + count;
     }
+  }
   return EDGERT_OK;
 }
 
