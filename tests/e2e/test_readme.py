@@ -48,7 +48,7 @@ def shell(script: str) -> str:
 
 
 def test_no_block_is_forgotten() -> None:
-    assert sorted(name for name, _ in BLOCKS) == ["c", "python", "sh", "sh", "sh", "sh"]
+    assert sorted(name for name, _ in BLOCKS) == ["c", "python", "sh", "sh", "sh", "sh", "sh"]
 
 
 def test_the_two_commands() -> None:
@@ -66,6 +66,10 @@ def test_command_line(workplace: Path) -> None:
     assert "p50" in text
     with np.load(workplace / "out.npz") as saved:
         assert saved["probabilities"].sum() == pytest.approx(1, abs=1e-5)
+
+
+def test_pruned_networks(workplace: Path) -> None:
+    assert shell(block("sh", "--winograd off")).count("packed in") == 2
 
 
 def test_several_cores(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
