@@ -66,6 +66,9 @@ double element(edgert_dtype dtype, const void *data, size_t index) {
       LOAD(uint32_t);
     case EDGERT_U64:
       LOAD(uint64_t);
+    case EDGERT_F16:
+    case EDGERT_BF16: /* of constants only */
+      break;
   }
   return 0;
 }

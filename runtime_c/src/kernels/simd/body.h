@@ -15,8 +15,9 @@
 #include "kernels/simd/f32-winograd.h"
 
 #include "kernels/simd/f32-pool.h"
-#include "kernels/simd/f32-depthwise-planar.h" /* after what it uses of f32-pool.h */
 #include "kernels/simd/f32-softmax.h"
+
+#include "kernels/simd/f32-depthwise-planar.h"
 
 #define ERT_SIMD_PASTE(isa) ert_simd_##isa
 #define ERT_SIMD_TABLE(isa) ERT_SIMD_PASTE(isa)

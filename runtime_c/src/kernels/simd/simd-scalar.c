@@ -2,8 +2,8 @@
 #include "kernels/simd/simd.h"
 
 #include "kernels/simd/scalar-dense.h"
-#include "kernels/simd/scalar-depthwise.h"
 #include "kernels/simd/scalar-depthwise-planar.h"
+#include "kernels/simd/scalar-depthwise.h"
 #include "kernels/simd/scalar-direct.h"
 #include "kernels/simd/scalar-sparse.h"
 #include "kernels/simd/scalar-winograd.h"

@@ -81,14 +81,14 @@ typedef struct ert_depthwise_planar {
   size_t x_step;
   const ert_phase *phases;
   size_t n_phases;
-  bool pairs; /* phases 2 i and 2 i + 1 are every other column of the same rows */
-  const ert_tap *table; /* by a tap's number */
-  bool nine;            /* 3 by 3 taps, whose rows read neighbouring lines, a multiple of 16 floats apart */
-  float *scratch;       /* zeros where no phase lies, so that phases may end with a vector of them */
-  size_t size;          /* floats of a channel in scratch, which holds two */
-  size_t pitch;         /* floats between lines in scratch: 8, or a multiple of 16 */
-  const float *values;  /* of the taps of all channels */
-  const uint8_t *taps;  /* their numbers */
+  bool pairs;            /* phases 2 i and 2 i + 1 are every other column of the same rows */
+  const ert_tap *table;  /* by a tap's number */
+  bool nine;             /* 3 by 3 taps, whose rows read neighbouring lines, a multiple of 16 floats apart */
+  float *scratch;        /* zeros where no phase lies, so that phases may end with a vector of them */
+  size_t size;           /* floats of a channel in scratch, which holds two */
+  size_t pitch;          /* floats between lines in scratch: 8, or a multiple of 16 */
+  const float *values;   /* of the taps of all channels */
+  const uint8_t *taps;   /* their numbers */
   const uint8_t *counts; /* [channels]: how many taps each has, at most ERT_MOST_TAPS */
   size_t channels;
   const float *bias; /* [channels], or NULL */
@@ -118,8 +118,8 @@ typedef struct ert_direct {
 /* Winograd's convolution (f32-winograd.h, winograd.h): neighbouring tiles of a row, of m by m outputs each, over one block of
  * 16 channels. Their (m + 2)^2 transformed inputs. Strides are in floats. */
 typedef struct ert_winograd_input {
-  int tile;        /* m: 2, 4 or 6 */
-  const float *x;  /* position (0, 0) of the image; 16 lanes a column */
+  int tile;       /* m: 2, 4 or 6 */
+  const float *x; /* position (0, 0) of the image; 16 lanes a column */
   ptrdiff_t x_row;
   int64_t height, width; /* zeros lie outside of them */
   int64_t row, column;   /* of the first tile's first input; may lie outside */
@@ -147,8 +147,9 @@ typedef struct ert_winograd_output {
   ptrdiff_t y_row;
   const float *residual; /* may be y itself; or NULL */
   ptrdiff_t residual_row;
-  size_t tiles, rows, columns; /* of the last row and column of tiles, only outputs within rows and columns are stored */
-  float lo, hi;                /* limits of the outputs; may be infinite */
+  size_t tiles, rows,
+      columns;  /* of the last row and column of tiles, only outputs within rows and columns are stored */
+  float lo, hi; /* limits of the outputs; may be infinite */
 } ert_winograd_output;
 
 /* Inputs of a sparse convolution on their way to scratch (f32-sparse.h): of each channel the same runs, which follow one
