@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -56,11 +57,12 @@ def test_a_peer_that_ends_says_why(model: Path) -> None:
 
 
 def test_conversions_are_kept_until_the_model_changes(model: Path) -> None:
-    first = converted("edge", model)
-    made = first.stat().st_mtime_ns
-    assert converted("edge", model).stat().st_mtime_ns == made
-    model.touch()
-    assert converted("edge", model).stat().st_mtime_ns > made
+    made = converted("edge", model)
+    later = made.stat().st_mtime_ns + 10**11  # than the model, and than the converter
+    os.utime(made, ns=(later, later))
+    assert converted("edge", model).stat().st_mtime_ns == later
+    os.utime(model, ns=(2 * later, 2 * later))
+    assert converted("edge", model).stat().st_mtime_ns != later
     assert converted("onnx", model) == model
 
 
