@@ -32,7 +32,11 @@ __all__ = ["networks", "write_seeds"]
 OPSET = 20
 MOST_BYTES = 100_000  # of a bundle
 SEARCHES = (("exact", 1), ("rows", 2))  # strategies of the planner, and how many cores: with views and without
-IMPLEMENTATIONS = ("direct", "depthwise", "sparse", "winograd2", "winograd4", "im2col-caffe", "im2col-nhwc")
+IMPLEMENTATIONS = {  # of convolutions and matrix products, by precision
+    "f32": ("direct", "depthwise", "sparse", "winograd2", "winograd4", "im2col-caffe", "im2col-nhwc"),
+    "f16": ("packed-f16",),
+    "bf16": ("packed-bf16", "bf16"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,23 @@ def model(operator: str, *operands: Operand, outputs: int = 1, opset: int = OPSE
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
 
 
+def quantized(operator: str, x: Input, weights: np.ndarray, **attributes: object) -> ModelProto:
+    """A network of one node over bytes: its operands are dequantized, its result is quantized."""
+    scale, data, zero = (
+        numpy_helper.from_array(array, name)
+        for array, name in ((s(0.05), "scale"), ((weights * 40).astype(np.int8), "w"), (np.array(7, np.uint8), "zero"))
+    )
+    nodes = [
+        helper.make_node("DequantizeLinear", ["x", "scale", "zero"], ["a"]),
+        helper.make_node("DequantizeLinear", ["w", "scale"], ["b"]),
+        helper.make_node(operator, ["a", "b"], ["c"], **attributes),
+        helper.make_node("QuantizeLinear", ["c", "scale", "zero"], ["y"]),
+    ]
+    info = helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(np.dtype(x.dtype)), x.shape)
+    graph = helper.make_graph(nodes, operator, [info], [helper.make_empty_tensor_value_info("y")], [scale, data, zero])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)
+
+
 def models() -> Iterator[ModelProto]:
     """Small networks whose bundles use every kernel, most of them in several ways."""
     pads = [1, 1, 1, 1]
@@ -116,6 +137,9 @@ def models() -> Iterator[ModelProto]:
     yield model("Gemm", f(3, 17), w(17, 20), w(20))
     yield model("MatMul", f(2, 3, 5), w(5, 33))
     yield model("Gemm", f(2, 300), pruned(300, 20), w(20))
+    yield quantized("Conv", of("uint8", 1, 20, 6, 5), w(18, 20, 3, 3), pads=pads)
+    yield quantized("Conv", of("uint8", 2, 32, 5), w(32, 16, 1), group=2, strides=[2])
+    yield quantized("MatMul", of("uint8", 3, 21), w(21, 18))
     yield model("MatMul", f(2, 1, 3, 5), f(4, 5, 6))
     yield model("MatMul", i(3, 4), i(4, 2))
     yield model("Gemm", f(5, 3), f(5, 4), f(4), transA=1, alpha=0.5)
@@ -195,14 +219,17 @@ def models() -> Iterator[ModelProto]:
     yield from (random_model(seed) for seed in range(12))
 
 
-def networks() -> Iterator[tuple[ModelProto, str | None]]:
-    """The small networks, also by every implementation that one of their nodes offers."""
-    target = resolve("cpu")
+def networks() -> Iterator[tuple[ModelProto, dict[str, str]]]:
+    """The small networks, also by every implementation that one of their nodes offers in some precision."""
     for network in models():
-        yield network, None
+        yield network, {}
         graph = optimize(import_onnx(network))
-        offered = {form.implementation for node in graph.nodes for form in target.forms(graph, node)}
-        yield from ((network, name) for name in IMPLEMENTATIONS if name in offered)
+        for precision, implementations in IMPLEMENTATIONS.items():
+            target = resolve("cpu", precision=precision)
+            offered = {form.implementation for node in graph.nodes for form in target.forms(graph, node)}
+            for name in implementations:
+                if name in offered:
+                    yield network, {"implementation": name, "precision": precision}
 
 
 def node_tests() -> Iterator[ModelProto]:
@@ -245,16 +272,16 @@ def write_seeds(folder: Path, every: bool = False) -> set[str]:
     for number, bundle in enumerate((*blocked_bundles(), cores_bundle())):
         write_bundle(bundle, folder / f"made-{number}.edge")
         kernels.update(step.kernel for step in bundle.programs[0].steps)
-    tests = [(network, None) for network in (node_tests() if every else ())]
-    for (network, implementation), (search, cores) in itertools.product((*networks(), *tests), SEARCHES):
+    tests: list[tuple[ModelProto, dict[str, str]]] = [(network, {}) for network in (node_tests() if every else ())]
+    for (network, options), (search, cores) in itertools.product((*networks(), *tests), SEARCHES):
         try:
             pack(
                 network,
                 path,
                 golden=network.graph.name == "random",
-                implementation=implementation,
                 search=search,
                 cores=(cores,),
+                **options,
             )
         except ModelError:
             if not every:

@@ -27,6 +27,8 @@ ERT_INLINE vi i8_multiply(vi sum, i8_quad x, i8_quad w) {
   return (vi)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)x.even, (__m512i)w.even);
 }
 #else
+typedef uint32_t i8_unsigned __attribute__((vector_size(ERT_VECTOR_BYTES)));
+ERT_INLINE vi i8_plus(vi a, vi b) { return (vi)((i8_unsigned)a + (i8_unsigned)b); } /* wraps */
 typedef int16_t i8_wide __attribute__((vector_size(ERT_VECTOR_BYTES)));
 ERT_INLINE i8_quad i8_input(const uint8_t *x) {
   const vi quad = i8_splat(x);
@@ -39,19 +41,19 @@ ERT_INLINE i8_quad i8_weights(const int32_t *w) {
 #if ERT_VECTOR_BYTES == 32
 ERT_INLINE vi i8_pairs(vi a, vi b) { return (vi)_mm256_madd_epi16((__m256i)a, (__m256i)b); }
 ERT_INLINE vi i8_multiply(vi sum, i8_quad x, i8_quad w) {
-  return sum + (i8_pairs(x.even, w.even) + i8_pairs(x.odd, w.odd));
+  return i8_plus(sum, i8_plus(i8_pairs(x.even, w.even), i8_pairs(x.odd, w.odd)));
 }
 #elif defined(__x86_64__)
 ERT_INLINE vi i8_pairs(vi a, vi b) { return (vi)_mm_madd_epi16((__m128i)a, (__m128i)b); }
 ERT_INLINE vi i8_multiply(vi sum, i8_quad x, i8_quad w) {
-  return sum + (i8_pairs(x.even, w.even) + i8_pairs(x.odd, w.odd));
+  return i8_plus(sum, i8_plus(i8_pairs(x.even, w.even), i8_pairs(x.odd, w.odd)));
 }
 #else
 ERT_INLINE vi i8_multiply(vi sum, i8_quad x, i8_quad w) {
   const int16x8_t a = (int16x8_t)x.even, b = (int16x8_t)x.odd, c = (int16x8_t)w.even, d = (int16x8_t)w.odd;
   const int32x4_t low = vmlal_s16(vmull_s16(vget_low_s16(a), vget_low_s16(c)), vget_low_s16(b), vget_low_s16(d));
   const int32x4_t high = vmlal_high_s16(vmull_high_s16(a, c), b, d);
-  return sum + (vi)vpaddq_s32(low, high);
+  return i8_plus(sum, (vi)vpaddq_s32(low, high));
 }
 #endif
 #endif
