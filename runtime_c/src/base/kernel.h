@@ -60,8 +60,8 @@ typedef struct ert_step {
   uint32_t index;       /* position in the program, for messages */
   const char *node;     /* name of the first ONNX node, for messages */
   void *state;          /* owned by the session; what prepare computed for run */
-  size_t scratch_bytes; /* set by prepare: scratch one task needs, 64-byte aligned when run is called */
-  int64_t tasks;        /* set by prepare: number of independent tasks; 0: there is nothing to run */
+  size_t scratch_bytes; /* 0 until prepare sets it: scratch one task needs, 64-byte aligned when run is called */
+  int64_t tasks;        /* 0 until prepare sets it: number of independent tasks; 0: there is nothing to run */
 } ert_step;
 
 /* What prepare may use. */

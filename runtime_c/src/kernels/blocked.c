@@ -32,6 +32,13 @@ ert_strides ert_strides_of(const ert_tensor *t) {
   };
 }
 
+void ert_strides_of_step(const ert_step *step, uint32_t residual, ert_strides *x, ert_strides *y, ert_strides *added) {
+  const bool adds = step->n_in > residual && step->in[residual];
+  *x = ert_strides_of(step->in[0]);
+  *y = ert_strides_of(step->out[0]);
+  *added = adds ? ert_strides_of(step->in[residual]) : *y;
+}
+
 bool ert_positions_joined(const ert_strides *s, const int64_t extent[3]) {
   return (extent[1] == 1 || s->row == extent[2] * s->column) &&
          (extent[0] == 1 || s->plane == extent[1] * extent[2] * s->column);

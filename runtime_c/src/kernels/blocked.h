@@ -23,6 +23,9 @@ edgert_status ert_expect_whole(const ert_prepare *p, const ert_tensor *w, int fi
 /* Of a tensor of rank 3 to 5. */
 ert_strides ert_strides_of(const ert_tensor *t);
 
+/* Of a step's first input, its output, and the input number `residual`; of the output again if there is no such input. */
+void ert_strides_of_step(const ert_step *step, uint32_t residual, ert_strides *x, ert_strides *y, ert_strides *added);
+
 /* Where position (depth, row, column) of an image lies, in its first channel or block. */
 static inline int64_t ert_position(const ert_strides *s, int64_t image, int64_t depth, int64_t row, int64_t column) {
   return image * s->image + depth * s->plane + row * s->row + column * s->column;

@@ -35,13 +35,10 @@ static edgert_status prepare(ert_prepare *p, bool rounded) {
   ert_conv_geometry g;
   ERT_TRY(ert_conv_expect_packed(p, &g));
   ert_allow_in_place(p, 3);
-  p->step->tasks = 0;
-  p->step->scratch_bytes = 0;
-  const ert_tensor *in = p->step->in[0], *out = p->step->out[0];
   const ert_tensor *bias = p->step->n_in > 2 ? p->step->in[2] : NULL;
-  const ert_tensor *added = p->step->n_in > 3 ? p->step->in[3] : NULL;
-  if (out->elements == 0) return EDGERT_OK;
-  const ert_strides x = ert_strides_of(in), y = ert_strides_of(out), residual = added ? ert_strides_of(added) : y;
+  if (p->step->out[0]->elements == 0) return EDGERT_OK;
+  ert_strides x, y, residual;
+  ert_strides_of_step(p->step, 3, &x, &y, &residual);
   const bool aligned = y.blocked && (g.groups == 1 || g.filters % 16 == 0);
   const bool joined =
       ert_positions_joined(&x, g.in) && ert_positions_joined(&y, g.out) && ert_positions_joined(&residual, g.out);

@@ -81,16 +81,6 @@ static edgert_status prove_lists(const ert_prepare *p) {
   return EDGERT_OK;
 }
 
-/* Phases of a dimension that taps read: those of the first taps. */
-static int64_t phases_of(const ert_conv_geometry *g, int d) {
-  int64_t a = g->stride[d], b = g->dilation[d];
-  while (b) {
-    const int64_t rest = a % b;
-    a = b, b = rest;
-  }
-  return ert_min64(g->kernel[d], g->stride[d] / a);
-}
-
 /* Lays out the scratch for bands of `rows`; false if its size overflows. */
 static bool lay_out(planar_state *s, int64_t rows) {
   const ert_conv_geometry *g = &s->g;
@@ -135,21 +125,16 @@ static edgert_status planar_prepare(ert_prepare *p) {
   ERT_TRY(planar_prove(p, &g));
   ERT_TRY(prove_lists(p));
   ERT_TRY(ert_activation_read(p, &activation));
-  p->step->tasks = 0;
-  p->step->scratch_bytes = 0;
-  const ert_tensor *y = p->step->out[0], *residual = p->step->n_in > 6 ? p->step->in[6] : NULL;
-  if (y->elements == 0) return EDGERT_OK;
+  if (p->step->out[0]->elements == 0) return EDGERT_OK;
   planar_state *s;
   ERT_TRY(ert_state(p, sizeof *s, (void **)&s));
   s->g = g;
   s->finish = ert_finish_of(activation);
   s->simd = p->simd;
-  s->x = ert_strides_of(p->step->in[0]);
-  s->y = ert_strides_of(y);
-  s->residual = residual ? ert_strides_of(residual) : s->y;
+  ert_strides_of_step(p->step, 6, &s->x, &s->y, &s->residual);
   s->channels = g.groups;
   s->blocks = (s->channels + 15) / 16;
-  s->phases[0] = g.kernel[0], s->phases[1] = phases_of(&g, 1), s->phases[2] = phases_of(&g, 2);
+  s->phases[0] = g.kernel[0], s->phases[1] = ert_tap_phases(&g, 1), s->phases[2] = ert_tap_phases(&g, 2);
   const int64_t tasks = g.batch * s->blocks * g.out[0];
   const double products = 16 * (double)(g.out[1] * g.out[2]) * (double)ert_volume(g.kernel);
   s->bands = ert_min64(ert_pieces(tasks, (double)tasks * products, p->workers), g.out[1]);

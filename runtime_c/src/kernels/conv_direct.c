@@ -20,21 +20,11 @@ typedef struct direct_state {
   ptrdiff_t taps[];          /* where the inputs of each tap lie, in the order of the weights */
 } direct_state;
 
-/* How many different columns, modulo the stride, the taps of a row begin at. */
-static int64_t phases_of(const ert_conv_geometry *g) {
-  int64_t a = g->stride[2], b = g->dilation[2];
-  while (b) {
-    const int64_t rest = a % b;
-    a = b, b = rest;
-  }
-  return ert_min64(g->kernel[2], g->stride[2] / a);
-}
-
 /* Lays out the band in `line`, `phases` and `row`; false if its size overflows. */
 static bool lay_out(direct_state *s, size_t *floats) {
   const ert_conv_plan *plan = &s->plan;
   const ert_conv_geometry *g = &plan->g;
-  s->phases = phases_of(g);
+  s->phases = ert_tap_phases(g, 2);
   s->line = ((plan->columns + g->reach[2] / g->stride[2] + 15) / 16 | 1) * 16; /* an odd number of cache lines */
   size_t size = (size_t)s->line;
   if (!ert_multiply(size, (size_t)s->phases, &size) || !ert_multiply(size, (size_t)g->channels, &size)) return false;
@@ -65,16 +55,11 @@ static edgert_status direct_prepare(ert_prepare *p) {
   ERT_TRY(ert_expect_layout(p, p->step->out[0], ERT_LAYOUT_PLANAR));
   ERT_TRY(ert_activation_read(p, &activation));
   ert_allow_in_place(p, 3);
-  p->step->tasks = 0;
-  p->step->scratch_bytes = 0;
   const ert_tensor *out = p->step->out[0];
   const ert_tensor *bias = p->step->n_in > 2 ? p->step->in[2] : NULL;
-  const ert_tensor *added = p->step->n_in > 3 ? p->step->in[3] : NULL;
   if (out->elements == 0) return EDGERT_OK;
   direct_state state = {.simd = p->simd, .finish = ert_finish_of(activation)}, *s;
-  state.x = ert_strides_of(p->step->in[0]);
-  state.y = ert_strides_of(out);
-  state.residual = added ? ert_strides_of(added) : state.y;
+  ert_strides_of_step(p->step, 3, &state.x, &state.y, &state.residual);
   state.w = ert_weight_strides_of(p->step->in[1]);
   state.bias_group = bias ? ert_stride(bias, 0) : 0;
   const bool joined = ert_positions_joined(&state.x, g.in) && ert_positions_joined(&state.y, g.out) &&

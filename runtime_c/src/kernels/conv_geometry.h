@@ -2,7 +2,7 @@
 #ifndef ERT_KERNELS_CONV_GEOMETRY_H
 #define ERT_KERNELS_CONV_GEOMETRY_H
 
-#include "base/kernel.h"
+#include "kernels/tensor.h"
 
 /* Spatial dimensions are depth, height, width; those a step lacks have extent 1, stride 1 and no padding. */
 typedef struct ert_conv_geometry {
@@ -29,6 +29,16 @@ edgert_status ert_conv_expect_worth(const ert_prepare *p, int64_t floats, double
 
 /* Product of three extents. */
 static inline int64_t ert_volume(const int64_t extent[3]) { return extent[0] * extent[1] * extent[2]; }
+
+/* Taps of a dimension that are this many apart begin at the same place modulo the stride: they are of one phase. */
+static inline int64_t ert_tap_period(const ert_conv_geometry *g, int d) {
+  return g->stride[d] / ert_common_divisor(g->stride[d], g->dilation[d]);
+}
+
+/* How many phases the taps of a dimension have: those of the first taps. */
+static inline int64_t ert_tap_phases(const ert_conv_geometry *g, int d) {
+  return ert_min64(g->kernel[d], ert_tap_period(g, d));
+}
 
 /* Of the `n` taps `dilation` apart starting at `first`, those that lie in [0, extent): [*begin, *end). */
 static inline void ert_taps_inside(int64_t first, int64_t dilation, int64_t n, int64_t extent, int64_t *begin,

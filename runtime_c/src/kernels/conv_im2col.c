@@ -69,7 +69,6 @@ static edgert_status prepare(ert_prepare *p, bool as_rows) {
   ert_conv_geometry g;
   ERT_TRY(prove(p, as_rows, &g));
   ert_allow_in_place(p, 3);
-  p->step->tasks = 0;
   if (p->step->out[0]->elements == 0) return EDGERT_OK;
   im2col_state *s;
   ERT_TRY(ert_state(p, sizeof *s, (void **)&s));
@@ -79,9 +78,7 @@ static edgert_status prepare(ert_prepare *p, bool as_rows) {
   ERT_TRY(ert_activation_read(p, &activation));
   s->finish = ert_finish_of(activation);
   s->positions = ert_volume(g.out);
-  s->x = ert_strides_of(p->step->in[0]);
-  s->y = ert_strides_of(p->step->out[0]);
-  if (p->step->n_in > 3 && p->step->in[3]) s->residual = ert_strides_of(p->step->in[3]);
+  ert_strides_of_step(p->step, 3, &s->x, &s->y, &s->residual);
   size_t patches, product;
   const size_t depth = (size_t)ert_extent(p->step->in[1], 1, p->step->in[1]->rank);
   s->depth = (int64_t)depth;

@@ -38,16 +38,6 @@ typedef struct transpose_state {
   size_t n_spans;                             /* of the phase with most taps */
 } transpose_state;
 
-/* The most taps of a dimension that one phase has. */
-static int64_t taps_of_phase(const ert_conv_geometry *g, int d) {
-  int64_t a = g->stride[d], b = g->dilation[d];
-  while (b) {
-    const int64_t rest = a % b;
-    a = b, b = rest;
-  }
-  return ert_ceil_divide(g->kernel[d], g->stride[d] / a);
-}
-
 static edgert_status transpose_prove(const ert_prepare *p, ert_conv_geometry *g) {
   ERT_TRY(ert_expect_operands(p, 2, 3, 1, 1));
   ERT_TRY(ert_expect_planar(p));
@@ -90,7 +80,7 @@ static bool transpose_sizes(transpose_state *s, size_t *bytes) {
   size_t band = (size_t)(s->channel_blocks * s->lanes), weights = (size_t)(g->channels * RUN_BLOCKS * 16), taps = 1,
          total;
   for (int d = 0; d < 3; d++) {
-    taps *= (size_t)taps_of_phase(g, d);
+    taps *= (size_t)ert_ceil_divide(g->kernel[d], ert_tap_period(g, d)); /* of the phase with most */
     const int64_t positions = d == 0 ? 1 : d == 1 ? s->rows : s->columns;
     if (!ert_multiply(band, (size_t)(positions + s->back[d]), &band)) return false;
   }
@@ -110,8 +100,6 @@ static edgert_status transpose_prepare(ert_prepare *p) {
   ert_activation activation;
   ERT_TRY(transpose_prove(p, &g));
   ERT_TRY(ert_activation_read(p, &activation));
-  p->step->tasks = 0;
-  p->step->scratch_bytes = 0;
   if (p->step->out[0]->elements == 0) return EDGERT_OK;
   transpose_state *s;
   ERT_TRY(ert_state(p, sizeof *s, (void **)&s));
@@ -184,9 +172,8 @@ typedef struct phase_taps {
 } phase_taps;
 
 static phase_taps taps_of(const ert_conv_geometry *g, int d, int64_t phase) {
-  phase_taps taps = {0, 1, 0};
+  phase_taps taps = {.step = ert_tap_period(g, d)};
   while (taps.first < g->kernel[d] && taps.first * g->dilation[d] % g->stride[d] != phase) taps.first++;
-  while (taps.step < g->kernel[d] && taps.step * g->dilation[d] % g->stride[d] != 0) taps.step++;
   if (taps.first < g->kernel[d]) taps.count = ert_ceil_divide(g->kernel[d] - taps.first, taps.step);
   return taps;
 }

@@ -79,8 +79,6 @@ static edgert_status sparse_prepare(ert_prepare *p) {
   ert_activation activation;
   ERT_TRY(sparse_prove(p));
   ERT_TRY(ert_activation_read(p, &activation));
-  p->step->tasks = 0;
-  p->step->scratch_bytes = 0;
   const ert_tensor *x = p->step->in[0], *y = p->step->out[0];
   if (y->elements == 0) return EDGERT_OK;
   sparse_state *s;

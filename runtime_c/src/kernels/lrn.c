@@ -55,7 +55,7 @@ static edgert_status prepare(ert_prepare *p) {
   ERT_TRY(ert_float_or(p, "bias", 1.0f, &s->bias));
   s->simd = p->simd;
   s->alpha /= (float)size;
-  if (y->elements == 0) return p->step->tasks = 0, EDGERT_OK;
+  if (y->elements == 0) return EDGERT_OK;
 
   s->before = ert_min64((size - 1) / 2, s->channels);
   s->after = ert_min64(size - 1 - (size - 1) / 2, s->channels);

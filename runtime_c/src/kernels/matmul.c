@@ -51,8 +51,6 @@ static edgert_status matmul_prepare(ert_prepare *p) {
   ert_activation activation;
   ert_matmul_shape shape;
   ERT_TRY(matmul_prove(p, &activation, &shape));
-  p->step->tasks = 0;
-  p->step->scratch_bytes = 0;
   if (p->step->out[0]->elements == 0) return EDGERT_OK;
   matmul_state *s;
   ERT_TRY(ert_state(p, sizeof *s, (void **)&s));

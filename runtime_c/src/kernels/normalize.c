@@ -34,7 +34,7 @@ static edgert_status prepare(ert_prepare *p) {
   s->simd = p->simd;
   s->epsilon = (double)epsilon;
   s->rms = rms == 1;
-  if (x->elements == 0) return p->step->tasks = 0, EDGERT_OK;
+  if (x->elements == 0) return EDGERT_OK;
   const ert_stored from = ert_stored_of(x), to = ert_stored_of(p->step->out[0]);
   ert_reduction_plan(&from, to.stride, axes, 2, &s->plan);
   s->tile = s->plan.trailing ? 1 : TILE;

@@ -11,12 +11,7 @@ static inline int64_t ert_ceil_divide(int64_t a, int64_t b) { return a / b + (a 
 static inline int64_t ert_pieces(int64_t tasks, double products, int64_t workers) {
   enum { WORTH_SHARING = 1 << 17, MANY = 8 };
   if (workers < 2 || tasks >= workers * MANY || products < (double)WORTH_SHARING * (double)workers) return 1;
-  int64_t a = workers, b = tasks;
-  while (b) {
-    const int64_t rest = a % b;
-    a = b, b = rest;
-  }
-  return workers / a;
+  return workers / ert_common_divisor(workers, tasks);
 }
 
 /* How much longer the slowest of `pieces` takes than if `extent` units were divisible at will: at least 1. */

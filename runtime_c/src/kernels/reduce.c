@@ -97,7 +97,7 @@ static edgert_status prepare(ert_prepare *p) {
     }
     s->tile = s->integer || rare ? 1 : TILE;
   }
-  if (y->elements == 0) return p->step->tasks = 0, EDGERT_OK;
+  if (y->elements == 0) return EDGERT_OK;
 
   ert_reduction *r = &s->plan;
   const ert_stored stored = ert_stored_of(x);

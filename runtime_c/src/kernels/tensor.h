@@ -9,6 +9,15 @@ static inline int64_t ert_min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t ert_max64(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t ert_clamp64(int64_t x, int64_t lo, int64_t hi) { return x < lo ? lo : x > hi ? hi : x; }
 
+/* Of two positive numbers. */
+static inline int64_t ert_common_divisor(int64_t a, int64_t b) {
+  while (b) {
+    const int64_t rest = a % b;
+    a = b, b = rest;
+  }
+  return a;
+}
+
 /* Product of the dimensions [from, to). Meaningful if the tensor has elements: then no part of the product can overflow. */
 static inline int64_t ert_extent(const ert_tensor *t, int from, int to) {
   uint64_t product = 1;
