@@ -11,73 +11,27 @@ import pytest
 from packer.ir.ops import Activation, Conv, ConvTranspose, MatMul, Op
 from packer.ir.types import DType, TensorType
 from targets.base import Layout, attributes_of
-from tests.runtime_c.kernels.harness import Box, Rejected, check_step, random_array, run_step
+from tests.runtime_c.kernels.convolutions import (
+    ACTIVATIONS,
+    Operand,
+    agree,
+    choice,
+    empty_cases,
+    exact,
+    random_case,
+    random_conv,
+    weights,
+)
+from tests.runtime_c.kernels.harness import Box, Rejected, random_array, run_step
 
 PLANAR, BLOCK16, WEIGHT16, DEPTH16 = Layout.PLANAR, Layout.BLOCK16, Layout.WEIGHT16, Layout.DEPTH16
-ACTIVATIONS = (
-    None,
-    Activation("relu"),
-    Activation("clip", -0.5, 0.7),
-    Activation("leaky_relu", 0.1),
-    Activation("hard_swish", 1 / 6, 0.5),
-)
-Operand = tuple[np.ndarray, Layout] | None
-
-
-def choice(rng: np.random.Generator, *values: int) -> int:
-    return int(rng.choice(values))
-
-
-def agree(
-    kernel: str,
-    op: Op,
-    inputs: Sequence[Operand],
-    want: np.ndarray,
-    layout: Layout = PLANAR,
-    inplace: int | None = None,
-) -> None:
-    """The kernel gives `want` of operands in their layouts."""
-    inputs = list(inputs)
-    while inputs[-1] is None:
-        inputs.pop()
-    arrays = [None if x is None else x[0] for x in inputs]
-    layouts = [PLANAR if x is None else x[1] for x in inputs] + [layout]
-    y = [TensorType(DType.of(arrays[0].dtype), want.shape)]
-    check_step(kernel, arrays, [want], y, attributes_of(op), 2e-5, layouts=layouts, inplace=inplace)
-
-
-def exact(op: Op, *inputs: np.ndarray | None) -> np.ndarray:
-    return op.reference(*(None if x is None else x.astype(np.float64) for x in inputs))[0]
-
-
-def weights(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """Random weights whose sums of products are of order one."""
-    return (random_array(rng, shape, DType.F32) / np.sqrt(max(np.prod(shape[1:]), 1))).astype(np.float32)
-
-
-def windows(rng: np.random.Generator, rank: int) -> tuple[tuple[int, ...], ...]:
-    """Spatial extents, kernel, strides, pads and dilations of a convolution that has outputs."""
-    kernel = tuple(choice(rng, 1, 1, 2, 3, 3, 5, 7) if rank < 3 else choice(rng, 1, 2, 3) for _ in range(rank))
-    strides = tuple(choice(rng, 1, 1, 2, 3) for _ in range(rank))
-    dilations = tuple(choice(rng, 1, 1, 2, 3) for _ in range(rank))
-    pads = tuple(choice(rng, 0, 0, 1, 2, 3, 7) for _ in range(2 * rank))
-    if rng.random() < 0.3:
-        kernel, pads = (1,) * rank, (0,) * 2 * rank
-    needed = [(k - 1) * d + 1 - b - e for k, d, b, e in zip(kernel, dilations, pads[:rank], pads[rank:], strict=True)]
-    more = (0, 1, 3, 6, 13, 20) if rank < 3 else (0, 1, 4)
-    spatial = tuple(max(n, 1) + choice(rng, *more) for n in needed)
-    return spatial, kernel, strides, pads, dilations
 
 
 def check_conv(rng: np.random.Generator, rank: int, group: int, channels: int, filters: int) -> None:
-    spatial, kernel, strides, pads, dilations = windows(rng, rank)
-    op = Conv(strides, pads, dilations, group, ACTIVATIONS[rng.integers(len(ACTIVATIONS))])
+    op, spatial, kernel = random_conv(rng, rank, group)
     x = random_array(rng, (choice(rng, 1, 1, 2), group * channels, *spatial), DType.F32)
-    w = weights(rng, group * filters, channels, *kernel)
-    bias = random_array(rng, (group * filters,), DType.F32) if rng.random() < 0.7 else None
-    shape = op.infer([TensorType(DType.F32, x.shape), TensorType(DType.F32, w.shape)])[0].shape
-    residual = random_array(rng, shape, DType.F32) if rng.random() < 0.4 else None
-    want = exact(op, x, w, bias, residual)
+    case = random_case(rng, op, x, weights(rng, group * filters, channels, *kernel))
+    w, bias, residual, want = case.w, case.bias, case.residual, case.want
     depthwise = channels == filters == 1
     for x_layout, y_layout in ((BLOCK16, BLOCK16), (Layout(rng.integers(2)), Layout(rng.integers(2)))):
         inputs: list[Operand] = [(x, x_layout)]
@@ -85,8 +39,9 @@ def check_conv(rng: np.random.Generator, rank: int, group: int, channels: int, f
             inputs.append((w[:, 0], DEPTH16))
             inputs.append(None if bias is None else (bias, BLOCK16))
         else:
-            inputs.append((w.reshape(group, filters, channels, *kernel), WEIGHT16))
-            inputs.append(None if bias is None else (bias.reshape(group, filters), BLOCK16))
+            grouped, grouped_bias = case.grouped
+            inputs.append((grouped, WEIGHT16))
+            inputs.append(None if grouped_bias is None else (grouped_bias, BLOCK16))
         inputs.append(None if residual is None else (residual, y_layout))
         agree("conv_depthwise" if depthwise else "conv", op, inputs, want, y_layout)
     for kernel, weight in (("conv_im2col_caffe", w), ("conv_im2col_nhwc", np.moveaxis(w, 1, -1))):
@@ -131,12 +86,9 @@ def test_conv_residual_in_place() -> None:
 
 
 def test_conv_of_nothing() -> None:
-    op = Conv((1, 1), (1, 1, 1, 1), (1, 1), 1, None)
-    for n, c, k, h in ((0, 3, 4, 5), (1, 0, 4, 5), (1, 3, 0, 5), (1, 3, 4, 0)):
-        kernel = (2, 2) if h == 0 else (3, 3)
-        x, w = np.ones((n, c, h, 5), np.float32), np.ones((k, c, *kernel), np.float32)
+    for case in empty_cases():
         for layout in (PLANAR, BLOCK16):
-            agree("conv", op, [(x, layout), (w[None], WEIGHT16)], exact(op, x, w), layout)
+            agree("conv", case.op, [(case.x, layout), (case.w[None], WEIGHT16)], case.want, layout)
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])

@@ -9,8 +9,8 @@ from packer.ir.ops import Activation, Conv
 from packer.ir.types import DType, TensorType
 from targets.base import Attribute, Layout, attributes_of
 from targets.cpu.depthwise import tap_lists
+from tests.runtime_c.kernels.convolutions import Case, choice, random_case, random_conv, weights
 from tests.runtime_c.kernels.harness import Rejected, check_step, isas, random_array, run_step
-from tests.runtime_c.kernels.test_dense import ACTIVATIONS, choice, exact, weights, windows
 
 KERNEL = "conv_depthwise_planar"
 PLANAR, BLOCK16, DEPTH16 = Layout.PLANAR, Layout.BLOCK16, Layout.DEPTH16
@@ -25,24 +25,16 @@ def attributes(op: Conv, kernel: tuple[int, ...]) -> tuple[Attribute, ...]:
     return tuple(sorted((*attributes_of(op), Attribute("kernel", ints=kernel)), key=lambda a: a.name))
 
 
-def check(
-    op: Conv,
-    x: np.ndarray,
-    w: np.ndarray,
-    bias: np.ndarray | None = None,
-    residual: np.ndarray | None = None,
-    inplace: int | None = None,
-) -> None:
+def check(case: Case, inplace: int | None = None) -> None:
     """The kernel gives the reference's outputs, and exactly those of conv_depthwise."""
-    want = exact(op, x, w, bias, residual)
-    types = [TensorType(DType.F32, want.shape)]
-    inputs = [x, *tap_lists(w), bias, residual]
-    blocked = [x, w[:, 0], bias, residual]
+    op, x, w, types = case.op, case.x, case.w, [case.output]
+    inputs = [x, *tap_lists(w), case.bias, case.residual]
+    blocked = [x, w[:, 0], case.bias, case.residual]
     while inputs[-1] is None:
         inputs.pop()
         blocked.pop()
     layouts = [*(BLOCK16, DEPTH16, BLOCK16, BLOCK16)[: len(blocked)], BLOCK16]
-    check_step(KERNEL, inputs, [want], types, attributes(op, w.shape[2:]), 2e-5, inplace=inplace, constants=LISTS)
+    check_step(KERNEL, inputs, [case.want], types, attributes(op, w.shape[2:]), 2e-5, inplace=inplace, constants=LISTS)
     for isa in isas():
         found = run_step(KERNEL, inputs, types, attributes(op, w.shape[2:]), isa=isa, constants=LISTS)
         same = run_step("conv_depthwise", blocked, types, attributes_of(op), layouts, isa)
@@ -53,14 +45,11 @@ def check(
 def test_random_convolutions(rank: int) -> None:
     rng = np.random.default_rng(rank)
     for _ in range(40):
-        spatial, kernel, strides, pads, dilations = windows(rng, rank)
         channels = choice(rng, 1, 3, 16, 17, 40)
-        op = Conv(strides, pads, dilations, channels, ACTIVATIONS[rng.integers(len(ACTIVATIONS))])
+        op, spatial, kernel = random_conv(rng, rank, channels)
         x = random_array(rng, (choice(rng, 1, 1, 2), channels, *spatial), DType.F32)
         w = pruned(rng, weights(rng, channels, 1, *kernel), rng.choice((0.0, 0.5, 0.9, 1.0)))
-        bias = random_array(rng, (channels,), DType.F32) if rng.random() < 0.7 else None
-        shape = op.infer([TensorType(DType.F32, x.shape), TensorType(DType.F32, w.shape)])[0].shape
-        check(op, x, w, bias, random_array(rng, shape, DType.F32) if rng.random() < 0.4 else None)
+        check(random_case(rng, op, x, w))
 
 
 @pytest.mark.parametrize("size", [3, 7, 8, 9, 14, 15, 16, 17, 28, 56, 112, 230])
@@ -74,7 +63,7 @@ def test_sizes_of_networks(size: int, stride: int) -> None:
         w[1] = pruned(rng, w[1], 0.5)
         w[2] = 0
         w[3].reshape(-1)[1:] = 0
-        check(op, x, w, random_array(rng, (4,), DType.F32))
+        check(Case(op, x, w, random_array(rng, (4,), DType.F32)))
 
 
 def test_residual_in_place() -> None:
@@ -82,7 +71,8 @@ def test_residual_in_place() -> None:
     op = Conv((1, 1), (1, 1, 1, 1), (1, 1), 5, Activation("relu"))
     for size in (7, 20):
         x, w = random_array(rng, (1, 5, size, size), DType.F32), weights(rng, 5, 1, 3, 3)
-        check(op, x, w, random_array(rng, (5,), DType.F32), random_array(rng, x.shape, DType.F32), inplace=6)
+        bias, residual = random_array(rng, (5,), DType.F32), random_array(rng, x.shape, DType.F32)
+        check(Case(op, x, w, bias, residual), inplace=6)
 
 
 def test_padding_larger_than_the_input() -> None:
@@ -97,7 +87,7 @@ def test_padding_larger_than_the_input() -> None:
         for width in (1, 3):
             x = random_array(rng, (1, 3, 5, width), DType.F32)
             if x.shape[3] + op.pads[1] + op.pads[3] > (kernel[1] - 1) * op.dilations[1]:
-                check(op, x, weights(rng, 3, 1, *kernel))
+                check(Case(op, x, weights(rng, 3, 1, *kernel)))
 
 
 def test_nothing() -> None:

@@ -10,49 +10,45 @@ import pytest
 from packer.ir.ops import Activation, Conv
 from packer.ir.types import DType, TensorType
 from targets.base import Layout, attributes_of
+from tests.runtime_c.kernels.convolutions import (
+    Case,
+    Operand,
+    agree,
+    choice,
+    empty_cases,
+    random_case,
+    random_conv,
+    weights,
+)
 from tests.runtime_c.kernels.harness import Rejected, isas, random_array, run_step
-from tests.runtime_c.kernels.test_dense import ACTIVATIONS, Operand, agree, choice, exact, weights, windows
 
 PLANAR, BLOCK16, WEIGHT16 = Layout.PLANAR, Layout.BLOCK16, Layout.WEIGHT16
 
 
-def check(
-    op: Conv,
-    x: np.ndarray,
-    w: np.ndarray,
-    bias: np.ndarray | None = None,
-    residual: np.ndarray | None = None,
-    inplace: int | None = None,
-) -> None:
+def check(case: Case, inplace: int | None = None) -> None:
     """The kernel gives the reference's outputs, and exactly those of conv, which adds up in the same order."""
-    packed = w.reshape(op.group, w.shape[0] // op.group, *w.shape[1:])
-    inputs: list[Operand] = [(x, PLANAR), (packed, WEIGHT16)]
-    inputs.append(None if bias is None else (bias.reshape(packed.shape[:2]), BLOCK16))
-    inputs.append(None if residual is None else (residual, PLANAR))
-    want = exact(op, x, w, bias, residual)
-    agree("conv_direct", op, inputs, want, inplace=inplace)
+    op, (packed, bias) = case.op, case.grouped
+    inputs: list[Operand] = [(case.x, PLANAR), (packed, WEIGHT16)]
+    inputs.append(None if bias is None else (bias, BLOCK16))
+    inputs.append(None if case.residual is None else (case.residual, PLANAR))
+    agree("conv_direct", op, inputs, case.want, inplace=inplace)
     arrays, layouts = zip(*((None, PLANAR) if i is None else i for i in inputs), strict=True)
-    types = [TensorType(DType.F32, want.shape)]
     for isa in isas():
         direct, conv = (
-            run_step(kernel, arrays, types, attributes_of(op), (*layouts, PLANAR), isa)
+            run_step(kernel, arrays, [case.output], attributes_of(op), (*layouts, PLANAR), isa)
             for kernel in ("conv_direct", "conv")
         )
-        assert direct[0].tobytes() == conv[0].tobytes(), f"not the bits of conv on {isa}: {op}, {x.shape}, {w.shape}"
+        assert direct[0].tobytes() == conv[0].tobytes(), f"not the bits of conv on {isa}: {op}, {packed.shape}"
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_random_convolutions(rank: int) -> None:
     rng = np.random.default_rng(rank)
     for _ in range(40):
-        spatial, kernel, strides, pads, dilations = windows(rng, rank)
         group, channels, filters = choice(rng, 1, 1, 2, 3), choice(rng, 1, 3, 7, 17, 32), choice(rng, 1, 4, 9, 16, 37)
-        op = Conv(strides, pads, dilations, group, ACTIVATIONS[rng.integers(len(ACTIVATIONS))])
+        op, spatial, kernel = random_conv(rng, rank, group)
         x = random_array(rng, (choice(rng, 1, 1, 2), group * channels, *spatial), DType.F32)
-        w = weights(rng, group * filters, channels, *kernel)
-        bias = random_array(rng, (group * filters,), DType.F32) if rng.random() < 0.7 else None
-        shape = op.infer([TensorType(DType.F32, x.shape), TensorType(DType.F32, w.shape)])[0].shape
-        check(op, x, w, bias, random_array(rng, shape, DType.F32) if rng.random() < 0.4 else None)
+        check(random_case(rng, op, x, weights(rng, group * filters, channels, *kernel)))
 
 
 @pytest.mark.parametrize("stride", [1, 2, 3, 4, 6])
@@ -61,7 +57,7 @@ def test_every_phase_of_a_stride(stride: int, dilation: int) -> None:
     rng = np.random.default_rng(4)
     for width in (1, 2, 3, 7):
         x, w = random_array(rng, (1, 2, 3, 61), DType.F32), weights(rng, 5, 2, 1, width)
-        check(Conv((1, stride), (0, 5, 0, 3), (1, dilation)), x, w)
+        check(Case(Conv((1, stride), (0, 5, 0, 3), (1, dilation)), x, w))
 
 
 def test_rows_of_every_width() -> None:
@@ -69,14 +65,15 @@ def test_rows_of_every_width() -> None:
     w, bias = weights(rng, 13, 1, 2, 2), random_array(rng, (13,), DType.F32)
     for width in range(1, 70):
         x = random_array(rng, (1, 1, 5, width + 1), DType.F32)
-        check(Conv((1, 1), (0, 0, 0, 0), (1, 1)), x, w, bias, random_array(rng, (1, 13, 4, width), DType.F32))
+        residual = random_array(rng, (1, 13, 4, width), DType.F32)
+        check(Case(Conv((1, 1), (0, 0, 0, 0), (1, 1)), x, w, bias, residual))
 
 
 def test_parts_of_rows() -> None:
     rng = np.random.default_rng(6)
     x, w = random_array(rng, (1, 600, 1, 400), DType.F32), weights(rng, 16, 600, 1, 3)
-    check(Conv((1, 1), (0, 1, 0, 1), (1, 1)), x, w)
-    check(Conv((1, 2), (0, 3, 0, 0), (1, 2)), x, w)
+    check(Case(Conv((1, 1), (0, 1, 0, 1), (1, 1)), x, w))
+    check(Case(Conv((1, 2), (0, 3, 0, 0), (1, 2)), x, w))
 
 
 def test_residual_in_place() -> None:
@@ -84,14 +81,12 @@ def test_residual_in_place() -> None:
     for group, filters in ((1, 20), (2, 5)):
         op = Conv((1, 1), (1, 1, 1, 1), (1, 1), group, Activation("relu"))
         x, w = random_array(rng, (1, 8, 9, 9), DType.F32), weights(rng, group * filters, 8 // group, 3, 3)
-        check(op, x, w, None, random_array(rng, (1, group * filters, 9, 9), DType.F32), inplace=3)
+        check(Case(op, x, w, None, random_array(rng, (1, group * filters, 9, 9), DType.F32)), inplace=3)
 
 
 def test_nothing() -> None:
-    op = Conv((1, 1), (1, 1, 1, 1), (1, 1))
-    for n, c, k, h in ((0, 3, 4, 5), (1, 0, 4, 5), (1, 3, 0, 5), (1, 3, 4, 0)):
-        kernel = (2, 2) if h == 0 else (3, 3)
-        check(op, np.ones((n, c, h, 5), np.float32), np.ones((k, c, *kernel), np.float32))
+    for case in empty_cases():
+        check(case)
 
 
 def test_operands_are_proven() -> None:

@@ -14,6 +14,7 @@ from packer.ir.ops import Activation, Conv, ConvTranspose, Dependence, Op, Part,
 from packer.ir.types import Box as Span
 from packer.ir.types import DType, TensorType, extents_of
 from targets.base import Layout, attributes_of
+from tests.runtime_c.kernels.convolutions import choice
 from tests.runtime_c.kernels.harness import Box, isas, random_array, run_step, types_of
 
 PLANAR, BLOCK16, WEIGHT16, DEPTH16 = Layout.PLANAR, Layout.BLOCK16, Layout.WEIGHT16, Layout.DEPTH16
@@ -126,10 +127,6 @@ def check_pieces(kernel: str, op: Op, given: Arrays, layouts: Sequence[Layout], 
                 part,
                 layouts,
             )
-
-
-def choice(rng: np.random.Generator, *values: int) -> int:
-    return int(rng.choice(values))
 
 
 def random_conv(rng: np.random.Generator, rank: int, group: int, channels: int, filters: int) -> tuple[Conv, Arrays]:

@@ -9,8 +9,8 @@ from packer.ir.ops import Conv, MatMul
 from packer.ir.types import DType, TensorType
 from targets.base import Layout, attributes_of
 from targets.cpu.precision import rounded
+from tests.runtime_c.kernels.convolutions import ACTIVATIONS, choice, exact, random_case, random_conv, weights
 from tests.runtime_c.kernels.harness import Rejected, check_step, random_array, run_step
-from tests.runtime_c.kernels.test_dense import ACTIVATIONS, choice, exact, weights, windows
 
 PLANAR, BLOCK16, WEIGHT16 = Layout.PLANAR, Layout.BLOCK16, Layout.WEIGHT16
 REDUCED = (DType.F16, DType.BF16)
@@ -45,28 +45,17 @@ def test_conv(rank: int, kernel: str) -> None:
     dtype = DType[stored.upper()]
     for _ in range(30):
         group, channels, filters = choice(rng, 1, 1, 2, 3), choice(rng, 2, 8, 16, 32, 34), choice(rng, 5, 16, 40, 70)
-        spatial, kernel_shape, strides, pads, dilations = windows(rng, rank)
-        op = Conv(strides, pads, dilations, group, ACTIVATIONS[rng.integers(len(ACTIVATIONS))])
+        op, spatial, kernel_shape = random_conv(rng, rank, group)
         x = random_array(rng, (choice(rng, 1, 2), group * channels, *spatial), DType.F32)
-        w = weights(rng, group * filters, channels, *kernel_shape)
-        bias = random_array(rng, (group * filters,), DType.F32)
-        shape = op.infer([TensorType(DType.F32, x.shape), TensorType(DType.F32, w.shape)])[0].shape
-        residual = random_array(rng, shape, DType.F32) if rng.random() < 0.4 else None
-        want = exact(op, bf16(x) if name == "conv_bf16" else x, widened(w, dtype), bias, residual)
-        packed = w.reshape(group, filters, channels, *kernel_shape)
+        case = random_case(rng, op, x, weights(rng, group * filters, channels, *kernel_shape))
+        x_as_read, w_as_read = bf16(x) if name == "conv_bf16" else x, widened(case.w, dtype)
+        want = exact(op, x_as_read, w_as_read, case.bias, case.residual)
         y_layout = Layout(rng.integers(2))
         layouts = [BLOCK16 if name == "conv_bf16" else Layout(rng.integers(2)), WEIGHT16, BLOCK16, y_layout, y_layout]
-        inputs = [x, packed, bias.reshape(group, filters), residual]
         check_step(
-            name,
-            inputs,
-            [want],
-            [TensorType(DType.F32, shape)],
-            attributes_of(op),
-            2e-5,
-            layouts=layouts,
-            weights=dtype,
-        )
+            name, [x, *case.grouped, case.residual], [want], [case.output], attributes_of(op), 2e-5,
+            layouts=layouts, weights=dtype,
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", REDUCED)

@@ -10,8 +10,8 @@ import pytest
 from packer.ir.ops import Activation, Conv
 from packer.ir.types import DType, TensorType
 from targets.base import Attribute, attributes_of
+from tests.runtime_c.kernels.convolutions import Case, choice, empty_cases, random_case, random_conv
 from tests.runtime_c.kernels.harness import Rejected, check_step, isas, random_array, run_step
-from tests.runtime_c.kernels.test_dense import ACTIVATIONS, choice, exact, windows
 
 CONSTANTS = (1, 2, 3, 4)
 
@@ -94,23 +94,13 @@ def sparse(rng: np.random.Generator, *shape: int, zeros: float = 0.7) -> np.ndar
     return (w / np.sqrt(max(np.count_nonzero(w) / max(shape[0], 1), 1))).astype(np.float32)
 
 
-def check(
-    op: Conv,
-    x: np.ndarray,
-    w: np.ndarray,
-    bias: np.ndarray | None = None,
-    residual: np.ndarray | None = None,
-    channels: int = 5,
-    rows: int = 1,
-    wide: bool = False,
-    inplace: int | None = None,
-) -> None:
+def check(case: Case, channels: int = 5, rows: int = 1, wide: bool = False, inplace: int | None = None) -> None:
     """Every instruction set gives the reference's outputs, in any partition and from and to views."""
-    stream = encode(op, w, channels, rows, wide)
-    want = exact(op, x, w, bias, residual)
-    inputs = [x, *stream.operands, bias, residual]
-    type = TensorType(DType.F32, want.shape)
-    check_step("conv_sparse", inputs, [want], [type], stream.attributes, 2e-6, constants=CONSTANTS, inplace=inplace)
+    stream = encode(case.op, case.w, channels, rows, wide)
+    inputs = [case.x, *stream.operands, case.bias, case.residual]
+    check_step(
+        "conv_sparse", inputs, [case.want], [case.output], stream.attributes, 2e-6, constants=CONSTANTS, inplace=inplace
+    )
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
@@ -118,16 +108,12 @@ def check(
 def test_random_convolutions(rank: int, wide: bool) -> None:
     rng = np.random.default_rng(rank)
     for _ in range(25):
-        spatial, kernel, strides, pads, dilations = windows(rng, rank)
         group, channels, filters = choice(rng, 1, 1, 2, 3), choice(rng, 1, 3, 7, 17), choice(rng, 1, 4, 16, 37)
-        op = Conv(strides, pads, dilations, group, ACTIVATIONS[rng.integers(len(ACTIVATIONS))])
+        op, spatial, kernel = random_conv(rng, rank, group)
         x = random_array(rng, (choice(rng, 1, 1, 2), group * channels, *spatial), DType.F32)
         w = sparse(rng, group * filters, channels, *kernel, zeros=choice(rng, 0, 1) * 0.8)
-        bias = random_array(rng, (group * filters,), DType.F32) if rng.random() < 0.7 else None
-        shape = op.infer([TensorType(DType.F32, x.shape), TensorType(DType.F32, w.shape)])[0].shape
-        residual = random_array(rng, shape, DType.F32) if rng.random() < 0.4 else None
         rows = 1 if np.prod(kernel) == 1 else choice(rng, 1, 2, 3, 7)
-        check(op, x, w, bias, residual, choice(rng, 1, 2, 5, 64), rows, wide)
+        check(random_case(rng, op, x, w), choice(rng, 1, 2, 5, 64), rows, wide)
 
 
 @pytest.mark.parametrize("stride", [1, 2, 3])
@@ -137,7 +123,7 @@ def test_every_phase_of_a_stride(stride: int, dilation: int) -> None:
     for width in (1, 2, 3, 7):
         x, w = random_array(rng, (1, 2, 23, 61), DType.F32), sparse(rng, 5, 2, 3, width)
         for rows in (1, 2, 4):
-            check(Conv((stride, stride), (1, 5, 0, 3), (dilation, dilation)), x, w, rows=rows)
+            check(Case(Conv((stride, stride), (1, 5, 0, 3), (dilation, dilation)), x, w), rows=rows)
 
 
 def test_rows_of_every_width() -> None:
@@ -148,9 +134,9 @@ def test_rows_of_every_width() -> None:
         x = random_array(rng, (1, 3, 5, width), DType.F32)
         residual = random_array(rng, (1, 3, 5, width), DType.F32)
         pads = (1, 1, 1, 1) if width < 3 or width % 2 else (1, 0, 1, 2)
-        check(Conv((1, 1), pads, (1, 1)), x, w, bias, residual, channels=2, rows=1 + width % 7)
+        check(Case(Conv((1, 1), pads, (1, 1)), x, w, bias, residual), channels=2, rows=1 + width % 7)
         flat = sparse(rng, 3, 3, 1, 1, zeros=0.3)
-        check(Conv((1, 1), (0, 0, 0, 0), (1, 1)), x, flat, bias, residual, channels=2)
+        check(Case(Conv((1, 1), (0, 0, 0, 0), (1, 1)), x, flat, bias, residual), channels=2)
 
 
 def test_strided_and_padded_pointwise() -> None:
@@ -162,7 +148,7 @@ def test_strided_and_padded_pointwise() -> None:
         ((2, 3), (2, 1, 1, 3)),
     ):
         x, w = random_array(rng, (2, 9, 15, 29), DType.F32), sparse(rng, 18, 9, 1, 1)
-        check(Conv(strides, pads, (1, 1)), x, w, channels=4)
+        check(Case(Conv(strides, pads, (1, 1)), x, w), channels=4)
 
 
 def test_more_non_zeros_than_one_load() -> None:
@@ -172,7 +158,7 @@ def test_more_non_zeros_than_one_load() -> None:
     for k, count in enumerate((*range(38), 254, 255)):
         w[k, rng.permutation(255)[:count]] = rng.standard_normal((count, 1, 1)) / 16
     x = random_array(rng, (1, 255, 7, 7), DType.F32)
-    check(Conv((1, 1), (0, 0, 0, 0), (1, 1)), x, w, channels=255)
+    check(Case(Conv((1, 1), (0, 0, 0, 0), (1, 1)), x, w), channels=255)
 
 
 def test_dead_rows_and_empty_tiles() -> None:
@@ -181,8 +167,8 @@ def test_dead_rows_and_empty_tiles() -> None:
     w[[0, 7, 32]] = 0
     w[:, 4:8] = 0
     x = random_array(rng, (1, 12, 7, 7), DType.F32)
-    check(Conv((1, 1), (1, 1, 1, 1), (1, 1), 1, Activation("relu")), x, w, bias, channels=4, rows=7)
-    check(Conv((1, 1), (1, 1, 1, 1), (1, 1)), x, np.zeros_like(w), bias, channels=4, rows=7)
+    check(Case(Conv((1, 1), (1, 1, 1, 1), (1, 1), 1, Activation("relu")), x, w, bias), channels=4, rows=7)
+    check(Case(Conv((1, 1), (1, 1, 1, 1), (1, 1)), x, np.zeros_like(w), bias), channels=4, rows=7)
 
 
 def test_residual_in_place() -> None:
@@ -191,7 +177,7 @@ def test_residual_in_place() -> None:
         pads = (kernel // 2,) * 4
         op = Conv((1, 1), pads, (1, 1), group, Activation("relu"))
         x, w = random_array(rng, (1, 8, 9, 9), DType.F32), sparse(rng, 20, 8 // group, kernel, kernel)
-        check(op, x, w, None, random_array(rng, (1, 20, 9, 9), DType.F32), 3, rows, inplace=6)
+        check(Case(op, x, w, None, random_array(rng, (1, 20, 9, 9), DType.F32)), 3, rows, inplace=6)
 
 
 def test_parts_have_the_bits_of_the_whole() -> None:
@@ -236,10 +222,8 @@ def test_any_index_stays_in_scratch() -> None:
 
 
 def test_nothing() -> None:
-    op = Conv((1, 1), (1, 1, 1, 1), (1, 1))
-    for n, c, k, h in ((0, 3, 4, 5), (1, 0, 4, 5), (1, 3, 0, 5), (1, 3, 4, 0)):
-        kernel = (2, 2) if h == 0 else (3, 3)
-        check(op, np.ones((n, c, h, 5), np.float32), np.ones((k, c, *kernel), np.float32))
+    for case in empty_cases():
+        check(case)
 
 
 def test_operands_are_proven() -> None:

@@ -11,8 +11,8 @@ from packer.ir.ops import Activation, Conv
 from packer.ir.types import DType, TensorType
 from targets.base import Attribute, Layout, attributes_of
 from targets.cpu.winograd import TILES, transformed
+from tests.runtime_c.kernels.convolutions import ACTIVATIONS, Case, choice, exact, random_case, weights
 from tests.runtime_c.kernels.harness import Rejected, check_step, isas, random_array, run_step
-from tests.runtime_c.kernels.test_dense import ACTIVATIONS, choice, exact, weights
 
 PLANAR, BLOCK16, WEIGHT16 = Layout.PLANAR, Layout.BLOCK16, Layout.WEIGHT16
 LAYOUTS = (BLOCK16, WEIGHT16, BLOCK16, BLOCK16)  # x, weights, bias, residual
@@ -23,21 +23,11 @@ def attributes(op: Conv, tile: int) -> tuple[Attribute, ...]:
     return (*attributes_of(op), Attribute("tile", ints=(tile,)))
 
 
-def check(
-    op: Conv,
-    tile: int,
-    x: np.ndarray,
-    w: np.ndarray,
-    bias: np.ndarray | None = None,
-    residual: np.ndarray | None = None,
-    inplace: int | None = None,
-) -> None:
+def check(case: Case, tile: int, inplace: int | None = None) -> None:
     """The kernel gives the reference's outputs in any partition."""
-    want = exact(op, x, w, bias, residual)
-    grouped = None if bias is None else bias.reshape(op.group, -1)
-    inputs = [x, transformed(w, tile), grouped, residual]
+    inputs = [case.x, transformed(case.w, tile), case.grouped[1], case.residual]
     check_step(
-        "conv_winograd", inputs, [want], [TensorType(DType.F32, want.shape)], attributes(op, tile),
+        "conv_winograd", inputs, [case.want], [case.output], attributes(case.op, tile),
         1e-4 if tile == 6 else 2e-5, layouts=(*LAYOUTS, BLOCK16), inplace=inplace,
     )  # fmt: skip
 
@@ -51,10 +41,7 @@ def test_random_convolutions(tile: int) -> None:
         pads = tuple(int(n) for n in rng.integers(0, 4, 4))
         op = Conv((1, 1), pads, (1, 1), group, ACTIVATIONS[rng.integers(len(ACTIVATIONS))])
         x = random_array(rng, (choice(rng, 1, 2), group * channels, *rng.integers(3, 20, 2)), DType.F32)
-        w = weights(rng, group * filters, channels, 3, 3)
-        bias = random_array(rng, (group * filters,), DType.F32) if rng.random() < 0.7 else None
-        shape = op.infer([TensorType(DType.F32, x.shape), TensorType(DType.F32, w.shape)])[0].shape
-        check(op, tile, x, w, bias, random_array(rng, shape, DType.F32) if rng.random() < 0.4 else None)
+        check(random_case(rng, op, x, weights(rng, group * filters, channels, 3, 3)), tile)
 
 
 @pytest.mark.parametrize("tile", TILES)
@@ -62,21 +49,21 @@ def test_images_of_every_size(tile: int) -> None:
     rng = np.random.default_rng(7)
     w, bias = weights(rng, 16, 3, 3, 3), random_array(rng, (16,), DType.F32)
     for size in range(1, 16):
-        check(SAME, tile, random_array(rng, (1, 3, 16 - size, size), DType.F32), w, bias)
+        check(Case(SAME, random_array(rng, (1, 3, 16 - size, size), DType.F32), w, bias), tile)
 
 
 def test_bands_and_runs() -> None:
     """More tiles than one band has, of several images; and few tiles with many filters, cut into runs for workers."""
     rng = np.random.default_rng(8)
-    check(SAME, 2, random_array(rng, (3, 48, 21, 37), DType.F32), weights(rng, 32, 48, 3, 3))
-    check(SAME, 4, random_array(rng, (1, 130, 14, 14), DType.F32), weights(rng, 150, 130, 3, 3))
+    check(Case(SAME, random_array(rng, (3, 48, 21, 37), DType.F32), weights(rng, 32, 48, 3, 3)), 2)
+    check(Case(SAME, random_array(rng, (1, 130, 14, 14), DType.F32), weights(rng, 150, 130, 3, 3)), 4)
 
 
 def test_residual_in_place() -> None:
     rng = np.random.default_rng(9)
     op = Conv((1, 1), (1, 1, 1, 1), (1, 1), 1, Activation("relu"))
     x, w = random_array(rng, (1, 8, 9, 9), DType.F32), weights(rng, 20, 8, 3, 3)
-    check(op, 4, x, w, None, random_array(rng, (1, 20, 9, 9), DType.F32), inplace=3)
+    check(Case(op, x, w, None, random_array(rng, (1, 20, 9, 9), DType.F32)), 4, inplace=3)
 
 
 @pytest.mark.parametrize("tile", TILES)
@@ -101,7 +88,7 @@ def test_parts_that_begin_at_tiles_give_the_same_bits(tile: int) -> None:
 
 def test_nothing() -> None:
     for n, k in ((0, 4), (1, 0)):
-        check(SAME, 4, np.ones((n, 3, 5, 5), np.float32), np.ones((k, 3, 3, 3), np.float32))
+        check(Case(SAME, np.ones((n, 3, 5, 5), np.float32), np.ones((k, 3, 3, 3), np.float32)), 4)
 
 
 def test_operands_are_proven() -> None:
