@@ -44,8 +44,9 @@ class QuantizedConv(Op):
     Inputs: x u8 [N,C,spatial], w i8 [K,C/group,kernel], scale f32 [K] (of x times of w by of y), bias i32 [K], optional
     residual u8 like y. With a residual r the result so far is a middle one, q, and
     `y = clip(round_half_even((q - y_zero) sum_scales[0] + (r - sum_levels[0]) sum_scales[1]) + sum_levels[1],
-    sum_levels[2], sum_levels[3])`. Everything but integers is in float32, each operation rounded. The channels of
-    groups, if there are several, are multiples of 16.
+    sum_levels[2], sum_levels[3])`. With one of `sum_scales` the same, without the residual's term. Everything but
+    integers is in float32, each operation rounded. The channels of groups, if there are several, are multiples of 16,
+    or there is one filter for each channel.
     """
 
     strides: tuple[int, ...]
@@ -70,16 +71,22 @@ class QuantizedConv(Op):
         expect_shape("bias", bias, w.shape[:1])
         expect(0 <= self.x_zero <= 255, "x_zero of a byte", self.x_zero)
         expect(math.prod(w.shape[1:]) <= MOST_TERMS, f"at most {MOST_TERMS} products an output", w)
-        if self.group > 1:
+        if self.group > 1 and not self.depthwise(w):
             whole_blocks = w.shape[1] % 16 == 0 and w.shape[0] // self.group % 16 == 0
-            expect(whole_blocks, "groups of multiples of 16 channels", w)
+            expect(whole_blocks, "groups of multiples of 16 channels, or of one", w)
         _expect_levels("levels", self.y_zero, self.lo, self.hi)
         if residual is not None:
             expect(residual == y, f"a residual of {y}", residual)
             expect_length("sum_scales", self.sum_scales, 2)
+        if self.sum_scales:
+            expect_length("sum_scales", self.sum_scales, 1 if residual is None else 2)
             expect_length("sum_levels", self.sum_levels, 4)
             _expect_levels("levels of the sum", *self.sum_levels[1:])
         return (y,)
+
+    def depthwise(self, w: TensorType) -> bool:
+        """Whether weights w are one filter for each of several channels."""
+        return self.group > 1 and w.shape[:2] == (self.group, 1)
 
     def dependence(self, inputs: Sequence[TensorType | None]) -> tuple[Dependence, ...]:
         (x, w, _, _), _ = operands(inputs, 4, 1)
@@ -117,12 +124,13 @@ class QuantizedConv(Op):
 
 
 def _finished(op: QuantizedConv, q: np.ndarray, residual: np.ndarray | None) -> np.ndarray:
-    """The bytes of rounded results q around their zero point, with the residual if there is one."""
-    if residual is None:
+    """The bytes of rounded results q around their zero point, scaled again and with the residual if there is one."""
+    if not op.sum_scales:
         return (q + op.y_zero).astype(np.uint8)
     other, zero, lo, hi = op.sum_levels
-    own_scale, other_scale = map(np.float32, op.sum_scales)
-    total = q * own_scale + (residual.astype(np.float32) - np.float32(other)) * other_scale
+    total = q * np.float32(op.sum_scales[0])
+    if residual is not None:
+        total = total + (residual.astype(np.float32) - np.float32(other)) * np.float32(op.sum_scales[1])
     found: np.ndarray = (np.rint(np.clip(total, np.float32(lo - zero), np.float32(hi - zero))) + zero).astype(np.uint8)
     return found
 

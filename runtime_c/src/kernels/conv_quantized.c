@@ -9,7 +9,7 @@
 
 typedef struct conv_quantized_state {
   ert_conv_plan plan; /* over input channels rounded up to quads */
-  ert_i8_dense_fn *dense;
+  const ert_i8 *loops;
   ert_i8_finish finish;
   ert_strides x, y, residual;
   ert_weight_strides w;
@@ -72,7 +72,7 @@ static edgert_status prepare(ert_prepare *p) {
   const size_t n_spans = ert_conv_plan_spans(&plan, 0, NULL);
   ERT_TRY(ert_state(p, sizeof *s + n_spans * sizeof *s->spans, (void **)&s));
   s->plan = plan;
-  s->dense = ert_i8_dense_of(p->simd);
+  s->loops = ert_i8_of(p->simd);
   s->finish = finish;
   s->x = x, s->y = y, s->residual = residual;
   s->w = ert_weight_strides_of(p->step->in[1]);
@@ -155,7 +155,7 @@ static void run_task(const ert_step *step, const ert_conv_task *t, const uint8_t
       .blocks = (size_t)t->blocks,
       .finish = s->finish,
   };
-  s->dense(&d);
+  s->loops->dense(&d);
 }
 
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {

@@ -7,7 +7,7 @@
 
 /* A task computes all rows by a run of blocks of 16 columns. */
 typedef struct linear_quantized_state {
-  ert_i8_dense_fn *dense;
+  const ert_i8 *loops;
   ert_i8_finish finish;
   ert_span span;
   int64_t rows, depth, columns;
@@ -42,7 +42,7 @@ static edgert_status prepare(ert_prepare *p) {
   const ert_tensor *x = p->step->in[0], *y = p->step->out[0];
   if (y->elements == 0) return EDGERT_OK;
   ERT_TRY(ert_state(p, sizeof *s, (void **)&s));
-  s->dense = ert_i8_dense_of(p->simd);
+  s->loops = ert_i8_of(p->simd);
   s->finish = finish;
   s->depth = x->shape[x->rank - 1];
   s->columns = y->shape[y->rank - 1];
@@ -80,7 +80,7 @@ static void run_blocks(const ert_step *step, const uint8_t *x, int64_t block, in
       .blocks = (size_t)blocks,
       .finish = s->finish,
   };
-  if (blocks > 0) s->dense(&d);
+  if (blocks > 0) s->loops->dense(&d);
 }
 
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {

@@ -1,5 +1,6 @@
 /* quantize_linear and dequantize_linear: float32 to integers and back, by one scale and zero point or by axis. */
 #include "kernels/dtypes.h"
+#include "kernels/simd/i8.h"
 #include "kernels/tensor.h"
 #include "kernels/walk.h"
 
@@ -11,7 +12,8 @@ typedef void (*dequantize_row)(const void *x, int64_t zero, float scale, float *
 typedef struct quantize_state {
   quantize_row quantize;
   dequantize_row dequantize;
-  ert_walk walk; /* of x and y */
+  const ert_i8 *bytes; /* what both are for u8; else NULL */
+  ert_walk walk;       /* of x and y */
   int64_t units;
   int64_t channels, inner;       /* runs of `inner` elements share a scale; `channels` such runs in turn */
   size_t in_size, out_size;      /* of an element */
@@ -30,7 +32,6 @@ typedef struct quantize_state {
       y[i] = v == v ? (T)q : (T)0;                                                                  \
     }                                                                                               \
   }
-QUANTIZE(u8, uint8_t, 0, UINT8_MAX)
 QUANTIZE(i8, int8_t, INT8_MIN, INT8_MAX)
 QUANTIZE(u16, uint16_t, 0, UINT16_MAX)
 QUANTIZE(i16, int16_t, INT16_MIN, INT16_MAX)
@@ -40,17 +41,18 @@ QUANTIZE(i16, int16_t, INT16_MIN, INT16_MAX)
     const T *x = from;                                                                              \
     for (int64_t i = 0; i < n; i++) y[i] = (float)(x[i] - zero) * scale;                            \
   }
-DEQUANTIZE(u8, uint8_t)
 DEQUANTIZE(i8, int8_t)
 DEQUANTIZE(u16, uint16_t)
 DEQUANTIZE(i16, int16_t)
 DEQUANTIZE(i32, int32_t)
 
 static const quantize_row quantizers[EDGERT_BOOL + 1] = {
-    [EDGERT_U8] = quantize_u8, [EDGERT_I8] = quantize_i8, [EDGERT_U16] = quantize_u16, [EDGERT_I16] = quantize_i16};
+    [EDGERT_I8] = quantize_i8, [EDGERT_U16] = quantize_u16, [EDGERT_I16] = quantize_i16};
 static const dequantize_row dequantizers[EDGERT_BOOL + 1] = {
-    [EDGERT_U8] = dequantize_u8,   [EDGERT_I8] = dequantize_i8,   [EDGERT_U16] = dequantize_u16,
-    [EDGERT_I16] = dequantize_i16, [EDGERT_I32] = dequantize_i32,
+    [EDGERT_I8] = dequantize_i8,
+    [EDGERT_U16] = dequantize_u16,
+    [EDGERT_I16] = dequantize_i16,
+    [EDGERT_I32] = dequantize_i32,
 };
 
 /* A scale or zero point: one element, or one for each index of `axis`. */
@@ -98,8 +100,9 @@ static edgert_status quantize_prepare(ert_prepare *p) {
   void *state;
   ERT_TRY(ert_state(p, sizeof(quantize_state), &state));
   quantize_state *s = state;
+  if (y->dtype == EDGERT_U8) s->bytes = ert_i8_of(p->simd);
   s->quantize = quantizers[y->dtype];
-  if (!s->quantize) return ert_reject(p, "output type", "u8, i8, u16 or i16", "%d", y->dtype);
+  if (!s->quantize && !s->bytes) return ert_reject(p, "output type", "u8, i8, u16 or i16", "%d", y->dtype);
   ERT_TRY(ert_expect_dtype(p, p->step->in[0], EDGERT_F32));
   return prepare_both(p, y, p->step->in[2]);
 }
@@ -110,8 +113,9 @@ static edgert_status dequantize_prepare(ert_prepare *p) {
   void *state;
   ERT_TRY(ert_state(p, sizeof(quantize_state), &state));
   quantize_state *s = state;
+  if (x->dtype == EDGERT_U8) s->bytes = ert_i8_of(p->simd);
   s->dequantize = dequantizers[x->dtype];
-  if (!s->dequantize) return ert_reject(p, "input type", "u8, i8, u16, i16 or i32", "%d", x->dtype);
+  if (!s->dequantize && !s->bytes) return ert_reject(p, "input type", "u8, i8, u16, i16 or i32", "%d", x->dtype);
   ERT_TRY(ert_expect_dtype(p, p->step->out[0], EDGERT_F32));
   return prepare_both(p, x, p->step->n_in > 2 ? p->step->in[2] : NULL);
 }
@@ -148,7 +152,11 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
     char *y = (char *)step->out[0]->data + (size_t)c.offset[1] * s->out_size;
     const float scale = scales[channel * s->scale_step];
     const int32_t zero = zero_at(zeros, channel * s->zero_step);
-    if (s->quantize)
+    if (s->bytes && step->in[0]->dtype == EDGERT_F32)
+      s->bytes->quantize((const float *)(const void *)x, scale, zero, (uint8_t *)y, (size_t)n);
+    else if (s->bytes)
+      s->bytes->dequantize((const uint8_t *)x, scale, zero, (float *)(void *)y, (size_t)n);
+    else if (s->quantize)
       s->quantize((const float *)(const void *)x, scale, zero, y, n);
     else
       s->dequantize(x, zero, scale, (float *)(void *)y, n);

@@ -29,13 +29,15 @@ edgert_status ert_quantized_finish(const ert_prepare *p, bool residual, ert_i8_f
   ERT_TRY(ert_int(p, "hi", 0, UINT8_MAX, &hi));
   ERT_TRY(check_levels(p, lo, hi));
   *out = (ert_i8_finish){.lo = (float)(lo - zero), .hi = (float)(hi - zero), .zero = (int32_t)zero};
-  if (!residual) return EDGERT_OK;
+  const ert_attribute *again = ert_attribute_find(p, "sum_scales");
+  out->twice = residual || (again && again->n_floats > 0);
+  if (!out->twice) return EDGERT_OK;
   const float *scales;
   const int64_t *levels; /* the residual's zero point, the output's, its least and its greatest */
-  ERT_TRY(ert_floats(p, "sum_scales", 2, &scales));
+  ERT_TRY(ert_floats(p, "sum_scales", residual ? 2 : 1, &scales));
   ERT_TRY(ert_ints(p, "sum_levels", 4, 0, UINT8_MAX, &levels));
   ERT_TRY(check_levels(p, levels[2], levels[3]));
-  out->own = scales[0], out->other = scales[1];
+  out->own = scales[0], out->other = residual ? scales[1] : 0.0f;
   out->other_zero = (int32_t)levels[0], out->sum_zero = (int32_t)levels[1];
   out->sum_lo = (float)(levels[2] - levels[1]), out->sum_hi = (float)(levels[3] - levels[1]);
   return EDGERT_OK;

@@ -1,10 +1,12 @@
-"""Convolutions and matrix products of bytes (runtime_c/src/kernels/conv_quantized.c, linear_quantized.c)."""
+"""Convolutions and matrix products of bytes (runtime_c/src/kernels/conv_quantized.c, conv_depthwise_quantized.c,
+linear_quantized.c)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
 
+from packer.ir.ops import QuantizedConv
 from targets.base import Form, Layout, Work
 from targets.cpu.cost.at import At
 from targets.cpu.cost.conv import geometry
@@ -15,6 +17,7 @@ __all__ = ["conv_quantized_seconds", "linear_quantized_seconds"]
 _FILL = 1.15  # cycles of a vector of products where one is issued a cycle: inputs and weights are loaded, too
 _FINISH = 2.5  # cycles to turn a vector of sums into bytes
 _SLOW = 4.5  # as many vectors of 16-bit products and sums, where there are no products of bytes
+_TAPS, _SLOW_TAPS = 3.0, 12.0  # cycles of a vector of four taps of each channel, which are put side by side
 _INTERLEAVED = 1.0  # cycles a byte of planar inputs that are put side by side
 _LINE = 8.0  # cycles to go on to the next line of inputs that are copied, for each block
 _READ, _WRITTEN = 0.5, 0.5  # what part of moving inputs and outputs does not hide behind computing
@@ -30,6 +33,8 @@ def conv_quantized_seconds(work: Work, form: Form, distances: Sequence[float], a
     g, x, y, w = geometry(work), work.inputs[0], work.outputs[0], work.inputs[1]
     assert x is not None
     assert w is not None
+    if isinstance(work.op, QuantizedConv) and work.op.depthwise(w):
+        return _depthwise_seconds(work, form, distances, at)
     quads = -(-g.channels // 4) * prod(g.kernel)
     images = g.images * g.groups
     cycles = images * _products(at, prod(g.out), g.filters, quads)
@@ -43,6 +48,22 @@ def conv_quantized_seconds(work: Work, form: Form, distances: Sequence[float], a
     if len(work.inputs) > 4 and work.inputs[4] is not None:
         moved += _READ * at.moved(y.bytes, distances[4])
     return max(cycles * at.cycle / at.efficiency.dense, at.moved(w.bytes, distances[1])) + moved
+
+
+def _depthwise_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
+    g, x, y = geometry(work), work.inputs[0], work.outputs[0]
+    assert x is not None
+    op = work.op
+    assert isinstance(op, QuantizedConv)
+    quads = prod(g.kernel[:-1]) * ((g.kernel[-1] - 1) * op.dilations[-1] // 4 + 1)
+    vectors = g.images * prod(g.out) * -(-y.shape[1] // 16) * 16 / at.lanes
+    cycles = vectors * (quads * (_TAPS if at.lanes == 16 else _SLOW_TAPS) / min(at.fma, 1.0) + _FINISH)
+    cycles += stored(x, form.inputs[0]) / 16.0
+    moved = _READ * at.moved(stored(x, form.inputs[0]), distances[0])
+    moved += _WRITTEN * at.moved(stored(y, form.outputs[0]), distances[-1])
+    if len(work.inputs) > 4 and work.inputs[4] is not None:
+        moved += _READ * at.moved(y.bytes, distances[4])
+    return cycles * at.cycle / at.efficiency.dense + moved
 
 
 def linear_quantized_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:

@@ -23,10 +23,11 @@ from tests.runtime_c.native import BUILD, build
 
 # The kernels with vector loops. The others get none: one that uses some must be named here.
 VECTORIZED = frozenset((
-    "binary", "conv", "conv_bf16", "conv_depthwise", "conv_depthwise_planar", "conv_direct",
+    "binary", "conv", "conv_bf16", "conv_depthwise", "conv_depthwise_planar",
+    "conv_depthwise_quantized", "conv_direct",
     "conv_im2col_caffe", "conv_im2col_nhwc", "conv_quantized", "conv_sparse", "conv_transpose", "conv_winograd",
-    "linear", "linear_quantized", "linear_sparse", "lrn", "matmul", "normalize", "pool", "recurrent", "reduce",
-    "scale_shift", "softmax", "sum", "unary",
+    "dequantize_linear", "linear", "linear_quantized", "linear_sparse", "lrn", "matmul", "normalize", "pool",
+    "quantize_linear", "recurrent", "reduce", "scale_shift", "softmax", "sum", "unary",
 ))  # fmt: skip
 BAD_STEP = 11
 

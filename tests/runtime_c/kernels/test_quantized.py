@@ -1,4 +1,5 @@
-"""conv_quantized and linear_quantized on every instruction set: the very bytes of the reference."""
+"""conv_quantized, conv_depthwise_quantized and linear_quantized on every instruction set: the very bytes of the
+reference."""
 
 from __future__ import annotations
 
@@ -11,11 +12,11 @@ from packer.ir.ops import DequantizeLinear, QuantizedConv, QuantizedMatMul, Quan
 from packer.ir.types import DType, TensorType
 from targets.base import Attribute, Layout, attributes_of
 from targets.cpu.packing import quads
-from targets.cpu.quantized import constants
+from targets.cpu.quantized import constants, tap_quads
+from tests.runtime_c.kernels.convolutions import choice
 from tests.runtime_c.kernels.harness import STORED, Rejected, check_step, random_array, run_step
-from tests.runtime_c.kernels.test_dense import choice
 
-PLANAR, BLOCK16, WEIGHT16 = Layout.PLANAR, Layout.BLOCK16, Layout.WEIGHT16
+PLANAR, BLOCK16, WEIGHT16, DEPTH16 = Layout.PLANAR, Layout.BLOCK16, Layout.WEIGHT16, Layout.DEPTH16
 CONSTANTS = (WEIGHT16, BLOCK16, BLOCK16)
 
 
@@ -84,6 +85,89 @@ def test_random_convolutions(seed: int) -> None:
         levels = (zeros[2], zeros[3], 0, 255)
         op = replace(op, sum_scales=(float(np.float32(0.7)), float(np.float32(0.4))), sum_levels=levels)
     check(op, x, w, scale, bias, residual, (PLANAR, BLOCK16)[rng.integers(2)])
+
+
+def check_depthwise(
+    op: QuantizedConv,
+    x: np.ndarray,
+    w: np.ndarray,
+    scale: np.ndarray,
+    bias: np.ndarray,
+    residual: np.ndarray | None = None,
+    inplace: int | None = None,
+) -> None:
+    (want,) = op.reference(x, w, scale, bias, residual)
+    shifted = bias - op.x_zero * w.reshape(w.shape[0], -1).sum(axis=1, dtype=np.int64)
+    inputs = [x, tap_quads(w, op.dilations[-1]), shifted.astype(np.int32), scale]
+    inputs += [] if residual is None else [residual]
+    layouts = (BLOCK16, DEPTH16, BLOCK16, BLOCK16, *(() if residual is None else (BLOCK16,)), BLOCK16)
+    attributes = (*attributes_of(op), Attribute("kernel", ints=w.shape[2:]))
+    outputs = [TensorType(DType.U8, want.shape)]
+    check_step("conv_depthwise_quantized", inputs, [want], outputs, attributes, layouts=layouts, inplace=inplace)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_depthwise(seed: int) -> None:
+    rng = np.random.default_rng(100 + seed)
+    rank, channels = choice(rng, 1, 2, 2, 2, 3), choice(rng, 2, 16, 20, 40)
+    kernel = tuple(int(n) for n in rng.integers(1, 8 if rank < 3 else 4, rank))
+    pads = tuple(int(n) for n in rng.integers(0, 3, 2 * rank))
+    strides, dilations = (tuple(int(n) for n in rng.integers(1, 3, rank)) for _ in range(2))
+    extents = [
+        (k - 1) * d + 1 + int(rng.integers(0, 30 if rank < 3 else 5)) for k, d in zip(kernel, dilations, strict=True)
+    ]
+    x, w = bytes_of(rng, choice(rng, 1, 2), channels, *extents), weights(rng, channels, 1, *kernel)
+    zeros = rng.integers(0, 256, 4).tolist()
+    op = QuantizedConv(strides, pads, dilations, channels, zeros[0], zeros[1], 3, 250)
+    scale, bias = scales(rng, channels, w[0].size), rng.integers(-9999, 9999, channels).astype(np.int32)
+    residual, again = None, rng.integers(3)
+    if again:
+        op = replace(op, sum_scales=(float(np.float32(0.7)),), sum_levels=(zeros[2], zeros[3], 0, 255))
+    if again == 2:
+        residual = bytes_of(rng, *op.reference(x, w, scale, bias)[0].shape)
+        op = replace(op, sum_scales=(*op.sum_scales, float(np.float32(0.4))))
+    check_depthwise(op, x, w, scale, bias, residual)
+
+
+def test_depthwise_residual_in_place() -> None:
+    rng = np.random.default_rng(1)
+    x, w = bytes_of(rng, 1, 32, 14, 14), weights(rng, 32, 1, 3, 3)
+    op = QuantizedConv((1, 1), (1,) * 4, (1, 1), 32, 3, 110, sum_scales=(1.0, 0.5), sum_levels=(100, 0, 0, 255))
+    check_depthwise(op, x, w, scales(rng, 32, 9), np.zeros(32, np.int32), bytes_of(rng, 1, 32, 14, 14), inplace=4)
+
+
+def test_depthwise_bands_and_the_largest_sums() -> None:
+    x, w = np.full((1, 16, 120, 130), 255, np.uint8), np.full((16, 1, 5, 5), -128, np.int8)
+    op = QuantizedConv((1, 1), (2,) * 4, (1, 1), 16, 128, 128)
+    check_depthwise(op, x, w, np.full(16, 100 / (255 * 128 * 25), np.float32), np.zeros(16, np.int32))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"x_zero": 256}, {"lo": 9, "hi": 8}, {"kernel": (3, 2)}, {"group": 4}, {"kernel": (0, 1)}, {"strides": (1,)}],
+)
+def test_what_depthwise_refuses(change: dict[str, object]) -> None:
+    rng = np.random.default_rng(3)
+    x, w = bytes_of(rng, 1, 16, 8, 8), weights(rng, 16, 1, 1, 1)
+    op = QuantizedConv((1, 1), (0,) * 4, (1, 1), 16, 3, 110)
+    inputs = [x, tap_quads(w, 1), np.zeros(16, np.int32), scales(rng, 16, 1)]
+    attributes = {a.name: a for a in (*attributes_of(op), Attribute("kernel", ints=(1, 1)))}
+    for name, value in change.items():
+        attributes[name] = Attribute(name, ints=value if isinstance(value, tuple) else (value,))
+    with pytest.raises(Rejected):
+        run_step(
+            "conv_depthwise_quantized", inputs, [TensorType(DType.U8, x.shape)], list(attributes.values()),
+            (BLOCK16, DEPTH16, BLOCK16, BLOCK16, BLOCK16),
+        )  # fmt: skip
+
+
+def test_scaled_twice() -> None:
+    """As bytes of other levels are stored."""
+    rng = np.random.default_rng(6)
+    x, w = bytes_of(rng, 1, 20, 9, 7), weights(rng, 40, 20, 1, 1)
+    op = QuantizedConv((1, 1), (0,) * 4, (1, 1), 1, 3, 110, 9, sum_scales=(0.8,), sum_levels=(0, 33, 30, 200))
+    for layout in (PLANAR, BLOCK16):
+        check(op, x, w, scales(rng, 40, 20), np.zeros(40, np.int32), layout=layout)
 
 
 def test_halves_round_to_even() -> None:

@@ -1,8 +1,5 @@
 /* Inner loop of bytes: a tile of P pixels by Q blocks of 16 output channels stays in registers while all weights pass by, as
- * in f32-dense.h. Each step takes four inputs of each pixel, which are neighbours, and the weights of those. Included once by
- * each i8-<isa>.c, which names the function. */
-#include "kernels/simd/i8-vec.h"
-#include "kernels/simd/i8.h"
+ * in f32-dense.h. Each step takes four inputs of each pixel, which are neighbours, and the weights of those. */
 
 /* The tiles X(pixels, blocks) of this instruction set. */
 #if defined(__AVX512VNNI__)
@@ -23,8 +20,6 @@
 #define I8_TILES_4(X)
 #define I8_TILES_8(X)
 #endif
-
-enum { I8_MAX_P = 14, I8_MAX_VECTORS = 8 };
 
 /* Pixel p starts at at[p / 3] + p % 3 * stride. */
 ERT_INLINE void i8_step(vi acc[I8_MAX_P][I8_MAX_VECTORS], const uint8_t *const at[5], ptrdiff_t stride,
@@ -52,26 +47,6 @@ ERT_INLINE void i8_step(vi acc[I8_MAX_P][I8_MAX_VECTORS], const uint8_t *const a
 #endif
 }
 
-/* The sums of one block of a pixel as bytes. */
-ERT_INLINE void i8_finish(const ert_i8_dense *d, const vi *sums, const float *scale, uint8_t *y, const uint8_t *other) {
-  const ert_i8_finish *f = &d->finish;
-  vi bytes[V16], residual[V16];
-  if (other) i8_load(other, residual);
-#pragma GCC unroll 4
-  for (int v = 0; v < V16; v++) {
-    const vf scaled = __builtin_convertvector(sums[v], vf) * vload(scale + v * VL);
-    const vi q = i8_round(vmin(vsplat(f->hi), vmax(vsplat(f->lo), scaled)));
-    if (other) {
-      const vf added = __builtin_convertvector(residual[v] - f->other_zero, vf) * vsplat(f->other);
-      const vf sum = __builtin_convertvector(q, vf) * vsplat(f->own) + added;
-      bytes[v] = i8_round(vmin(vsplat(f->sum_hi), vmax(vsplat(f->sum_lo), sum))) + f->sum_zero;
-    } else {
-      bytes[v] = q + f->zero;
-    }
-  }
-  i8_store(y, bytes);
-}
-
 /* One tile. Each step also asks for one cache line from `ahead`. */
 ERT_INLINE void i8_tile(const ert_i8_dense *d, const uint8_t *x, size_t block, uint8_t *y, const uint8_t *residual,
                         const int32_t *ahead, int P, int Q) {
@@ -95,12 +70,10 @@ ERT_INLINE void i8_tile(const ert_i8_dense *d, const uint8_t *x, size_t block, u
       for (int i = 0; i < 5; i++) at[i] += 4;
     }
   }
-#pragma GCC unroll 14
-  for (int p = 0; p < P; p++)
 #pragma GCC unroll 8
-    for (int q = 0; q < Q; q++)
-      i8_finish(d, &acc[p][q * V16], d->scale + (block + (size_t)q) * 16, y + p * d->y_pixel + q * d->y_block,
-                residual ? residual + p * 16 + q * d->residual_block : NULL);
+  for (int q = 0; q < Q; q++)
+    i8_finish(&d->finish, acc, q * V16, d->scale + (block + (size_t)q) * 16, y + q * d->y_block, d->y_pixel,
+              residual ? residual + q * d->residual_block : NULL, P);
 }
 
 typedef void i8_tile_fn(const ert_i8_dense *d, const uint8_t *x, size_t block, uint8_t *y, const uint8_t *residual,
@@ -141,8 +114,7 @@ static const struct i8_width *i8_width_for(size_t pixels, size_t blocks) {
   return width;
 }
 
-ert_i8_dense_fn ERT_I8_DENSE;
-void ERT_I8_DENSE(const ert_i8_dense *d) {
+static void i8_dense(const ert_i8_dense *d) {
   for (size_t block = 0; block < d->blocks;) {
     const struct i8_width *width = i8_width_for(d->pixels, d->blocks - block);
     const int32_t *ahead = d->w + (ptrdiff_t)(block + width->blocks) * d->w_block;

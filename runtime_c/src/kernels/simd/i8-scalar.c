@@ -1,4 +1,4 @@
-/* The specification of the inner loop of bytes, in plain C. */
+/* The specification of the inner loops of bytes, in plain C. */
 #include <math.h>
 #include <string.h>
 
@@ -14,8 +14,9 @@ static float round_even(float v) { return (v + 12582912.0f) - 12582912.0f; }
 
 static uint8_t finish(const ert_i8_finish *f, int32_t sum, float scale, const uint8_t *residual) {
   float v = round_even(clip((float)sum * scale, f->lo, f->hi));
-  if (!residual) return (uint8_t)((int32_t)v + f->zero);
-  v = v * f->own + (float)(*residual - f->other_zero) * f->other;
+  if (!f->twice) return (uint8_t)((int32_t)v + f->zero);
+  v *= f->own;
+  if (residual) v += (float)(*residual - f->other_zero) * f->other;
   return (uint8_t)((int32_t)round_even(clip(v, f->sum_lo, f->sum_hi)) + f->sum_zero);
 }
 
@@ -35,8 +36,7 @@ static void pixel(const ert_i8_dense *d, const uint8_t *x, size_t block, uint8_t
   }
 }
 
-ert_i8_dense_fn ert_i8_dense_scalar;
-void ert_i8_dense_scalar(const ert_i8_dense *d) {
+static void dense(const ert_i8_dense *d) {
   for (size_t b = 0; b < d->blocks; b++)
     for (size_t r = 0; r < d->rows; r++)
       for (size_t p = 0; p < d->pixels; p++) {
@@ -47,3 +47,35 @@ void ert_i8_dense_scalar(const ert_i8_dense *d) {
               d->y + block * d->y_block + row * d->y_row + column * d->y_pixel, residual);
       }
 }
+
+static void depthwise(const ert_i8_depthwise *d) {
+  for (size_t r = 0; r < d->rows; r++)
+    for (size_t p = 0; p < d->pixels; p++)
+      for (size_t k = 0; k < 16; k++) {
+        const ptrdiff_t row = (ptrdiff_t)r, column = (ptrdiff_t)p;
+        const int32_t *w = d->w + k;
+        uint32_t sum = (uint32_t)d->bias[k]; /* wraps */
+        for (size_t line = 0; line < d->n_lines; line++) {
+          const uint8_t *x = d->x + row * d->x_row + column * d->x_pixel + d->lines[line] + k;
+          for (size_t quad = 0; quad < d->quads; quad++, x += 64, w += 16)
+            sum += product((const uint8_t[4]){x[0], x[16], x[32], x[48]}, *w);
+        }
+        const ptrdiff_t at = column * 16 + (ptrdiff_t)k;
+        const uint8_t *residual = d->residual ? d->residual + row * d->residual_row + at : NULL;
+        d->y[row * d->y_row + at] = finish(&d->finish, (int32_t)sum, d->scale[k], residual);
+      }
+}
+
+static void quantize(const float *x, float scale, int32_t zero, uint8_t *y, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    const float v = x[i] / scale;
+    y[i] = v == v ? (uint8_t)((int32_t)round_even(clip(v, (float)-zero, (float)(255 - zero))) + zero) : 0;
+  }
+}
+
+static void dequantize(const uint8_t *x, float scale, int32_t zero, float *y, size_t n) {
+  for (size_t i = 0; i < n; i++) y[i] = (float)(x[i] - zero) * scale;
+}
+
+extern const ert_i8 ert_i8_scalar;
+const ert_i8 ert_i8_scalar = {.dense = dense, .depthwise = depthwise, .quantize = quantize, .dequantize = dequantize};

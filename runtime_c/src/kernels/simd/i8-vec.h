@@ -1,9 +1,11 @@
-/* What the inner loop of bytes needs of an instruction set: products of bytes added to 32 bits, floats rounded to integers,
+/* What the inner loops of bytes need of an instruction set: products of bytes added to 32 bits, floats rounded to integers,
  * and integers narrowed to bytes. */
 #ifndef ERT_KERNELS_SIMD_I8_VEC_H
 #define ERT_KERNELS_SIMD_I8_VEC_H
 
 #include "kernels/simd/vec.h"
+
+enum { I8_MAX_P = 14, I8_MAX_VECTORS = 8 }; /* of a tile of sums: pixels, and vectors of each */
 
 /* Four bytes of each pixel, and of each output channel, as the multiplication takes them. Without an instruction for bytes:
  * widened to 16 bits, the first and third apart from the second and fourth, whose products are added in pairs. */
@@ -21,7 +23,7 @@ ERT_INLINE vi i8_splat(const uint8_t *x) {
 }
 
 #if defined(__AVX512VNNI__)
-ERT_INLINE i8_quad i8_input(const uint8_t *x) { return (i8_quad){i8_splat(x)}; }
+ERT_INLINE i8_quad i8_input_of(vi quads) { return (i8_quad){quads}; }
 ERT_INLINE i8_quad i8_weights(const int32_t *w) { return (i8_quad){vload_int(w)}; }
 ERT_INLINE vi i8_multiply(vi sum, i8_quad x, i8_quad w) {
   return (vi)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)x.even, (__m512i)w.even);
@@ -30,9 +32,8 @@ ERT_INLINE vi i8_multiply(vi sum, i8_quad x, i8_quad w) {
 typedef uint32_t i8_unsigned __attribute__((vector_size(ERT_VECTOR_BYTES)));
 ERT_INLINE vi i8_plus(vi a, vi b) { return (vi)((i8_unsigned)a + (i8_unsigned)b); } /* wraps */
 typedef int16_t i8_wide __attribute__((vector_size(ERT_VECTOR_BYTES)));
-ERT_INLINE i8_quad i8_input(const uint8_t *x) {
-  const vi quad = i8_splat(x);
-  return (i8_quad){quad & 0x00ff00ff, (vi)((i8_wide)quad >> 8) & 0x00ff00ff};
+ERT_INLINE i8_quad i8_input_of(vi quads) {
+  return (i8_quad){quads & 0x00ff00ff, (vi)((i8_wide)quads >> 8) & 0x00ff00ff};
 }
 ERT_INLINE i8_quad i8_weights(const int32_t *w) {
   const i8_wide quad = (i8_wide)vload_int(w);
@@ -58,7 +59,39 @@ ERT_INLINE vi i8_multiply(vi sum, i8_quad x, i8_quad w) {
 #endif
 #endif
 
-/* Halves to even; of floats within +-2^30. */
+/* The same four bytes for all lanes. */
+ERT_INLINE i8_quad i8_input(const uint8_t *x) { return i8_input_of(i8_splat(x)); }
+
+/* The bytes at x, x + 16, x + 32 and x + 48 for each of 16 channels, side by side. */
+ERT_INLINE void i8_taps(const uint8_t *x, vi quads[V16]) {
+#if ERT_VECTOR_BYTES == 64
+  const __m512i dwords = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512i bytes = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+  quads[0] = (vi)_mm512_shuffle_epi8(_mm512_permutexvar_epi32(dwords, _mm512_loadu_si512(x)), bytes);
+#elif defined(__x86_64__)
+  const __m128i_u *from = (const __m128i_u *)(const void *)x;
+  const __m128i a = _mm_loadu_si128(from), b = _mm_loadu_si128(from + 1), c = _mm_loadu_si128(from + 2),
+                d = _mm_loadu_si128(from + 3);
+  const __m128i ab_low = _mm_unpacklo_epi8(a, b), cd_low = _mm_unpacklo_epi8(c, d);
+  const __m128i ab_high = _mm_unpackhi_epi8(a, b), cd_high = _mm_unpackhi_epi8(c, d);
+  const __m128i all[4] = {_mm_unpacklo_epi16(ab_low, cd_low), _mm_unpackhi_epi16(ab_low, cd_low),
+                          _mm_unpacklo_epi16(ab_high, cd_high), _mm_unpackhi_epi16(ab_high, cd_high)};
+#if ERT_VECTOR_BYTES == 32
+  quads[0] = (vi)_mm256_inserti128_si256(_mm256_castsi128_si256(all[0]), all[1], 1);
+  quads[1] = (vi)_mm256_inserti128_si256(_mm256_castsi128_si256(all[2]), all[3], 1);
+#else
+  memcpy(quads, all, sizeof all);
+#endif
+#else
+  const uint8x16_t a = vld1q_u8(x), b = vld1q_u8(x + 16), c = vld1q_u8(x + 32), d = vld1q_u8(x + 48);
+  const uint16x8_t ab_low = (uint16x8_t)vzip1q_u8(a, b), cd_low = (uint16x8_t)vzip1q_u8(c, d);
+  const uint16x8_t ab_high = (uint16x8_t)vzip2q_u8(a, b), cd_high = (uint16x8_t)vzip2q_u8(c, d);
+  quads[0] = (vi)vzip1q_u16(ab_low, cd_low), quads[1] = (vi)vzip2q_u16(ab_low, cd_low);
+  quads[2] = (vi)vzip1q_u16(ab_high, cd_high), quads[3] = (vi)vzip2q_u16(ab_high, cd_high);
+#endif
+}
+
+/* Halves to even; of floats below 2^31, or the least integer. */
 ERT_INLINE vi i8_round(vf v) {
 #if ERT_VECTOR_BYTES == 64
   return (vi)_mm512_cvtps_epi32((__m512)v);
@@ -71,24 +104,24 @@ ERT_INLINE vi i8_round(vf v) {
 #endif
 }
 
-/* The low bytes of 16 integers from 0 to 255. */
-ERT_INLINE void i8_store(uint8_t *y, const vi v[V16]) {
-#if ERT_VECTOR_BYTES == 64
-  _mm_storeu_si128((__m128i_u *)(void *)y, _mm512_cvtepi32_epi8((__m512i)v[0]));
-#elif ERT_VECTOR_BYTES == 32
+#if ERT_VECTOR_BYTES < 64
+/* 16 integers as bytes, those beyond `low` and 255 as these. */
+ERT_INLINE void i8_store(uint8_t *y, const vi v[V16], uint8_t low) {
+#if ERT_VECTOR_BYTES == 32
   const __m256i wide = _mm256_permute4x64_epi64(_mm256_packs_epi32((__m256i)v[0], (__m256i)v[1]), 0xd8);
   const __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
-  _mm_storeu_si128((__m128i_u *)(void *)y, bytes);
+  _mm_storeu_si128((__m128i_u *)(void *)y, _mm_max_epu8(bytes, _mm_set1_epi8((char)low)));
 #elif defined(__x86_64__)
-  const __m128i low = _mm_packs_epi32((__m128i)v[0], (__m128i)v[1]);
-  const __m128i high = _mm_packs_epi32((__m128i)v[2], (__m128i)v[3]);
-  _mm_storeu_si128((__m128i_u *)(void *)y, _mm_packus_epi16(low, high));
+  const __m128i first = _mm_packs_epi32((__m128i)v[0], (__m128i)v[1]);
+  const __m128i last = _mm_packs_epi32((__m128i)v[2], (__m128i)v[3]);
+  _mm_storeu_si128((__m128i_u *)(void *)y, _mm_max_epu8(_mm_packus_epi16(first, last), _mm_set1_epi8((char)low)));
 #else
-  const int16x8_t low = vcombine_s16(vmovn_s32((int32x4_t)v[0]), vmovn_s32((int32x4_t)v[1]));
-  const int16x8_t high = vcombine_s16(vmovn_s32((int32x4_t)v[2]), vmovn_s32((int32x4_t)v[3]));
-  vst1q_u8(y, vreinterpretq_u8_s8(vcombine_s8(vmovn_s16(low), vmovn_s16(high))));
+  const int16x8_t first = vcombine_s16(vqmovn_s32((int32x4_t)v[0]), vqmovn_s32((int32x4_t)v[1]));
+  const int16x8_t last = vcombine_s16(vqmovn_s32((int32x4_t)v[2]), vqmovn_s32((int32x4_t)v[3]));
+  vst1q_u8(y, vmaxq_u8(vcombine_u8(vqmovun_s16(first), vqmovun_s16(last)), vdupq_n_u8(low)));
 #endif
 }
+#endif
 
 /* 16 bytes as integers. */
 ERT_INLINE void i8_load(const uint8_t *x, vi v[V16]) {

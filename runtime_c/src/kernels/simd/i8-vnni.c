@@ -1,4 +1,4 @@
 /* AVX-512 with VNNI: products of bytes. */
 #define ERT_VECTOR_BYTES 64
-#define ERT_I8_DENSE     ert_i8_dense_vnni
-#include "kernels/simd/i8-dense.h"
+#define ERT_I8           ert_i8_vnni
+#include "kernels/simd/i8-body.h"

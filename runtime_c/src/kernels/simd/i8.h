@@ -1,16 +1,18 @@
-/* The inner loop of 8-bit convolutions and matrix products, one table an instruction set: sums of products of unsigned bytes
- * (inputs) and signed ones (weights) in 32 bits, scaled and rounded to unsigned bytes. Integers are exact and floats are
- * rounded alike, so all tables give the same bits; i8-scalar.c is the specification. */
+/* The inner loops of bytes, one table an instruction set: convolutions and matrix products, as sums of products of unsigned
+ * bytes (inputs) and signed ones (weights) in 32 bits, scaled and rounded to unsigned bytes; floats to bytes and back.
+ * Integers are exact and floats are rounded alike, so all tables give the same bits; i8-scalar.c is the specification. */
 #ifndef ERT_KERNELS_SIMD_I8_H
 #define ERT_KERNELS_SIMD_I8_H
 
 #include "kernels/simd/simd.h"
 
-/* From sums to bytes: q = round_half_even(clip(sum * scale, lo, hi)). Without a residual r the output is q + zero. With one,
- * it is round_half_even(clip(q * own + (r - other_zero) * other, sum_lo, sum_hi)) + sum_zero. */
+/* From sums to bytes: q = round_half_even(clip(sum * scale, lo, hi)), and the output is q + zero. With `twice` q is in between:
+ * the output is round_half_even(clip(q * own + (r - other_zero) * other, sum_lo, sum_hi)) + sum_zero, without a residual r
+ * round_half_even(clip(q * own, sum_lo, sum_hi)) + sum_zero. */
 typedef struct ert_i8_finish {
   float lo, hi;
   int32_t zero;
+  bool twice;
   float own, other, sum_lo, sum_hi;
   int32_t other_zero, sum_zero;
 } ert_i8_finish;
@@ -34,9 +36,33 @@ typedef struct ert_i8_dense {
   ert_i8_finish finish;
 } ert_i8_dense;
 
-typedef void ert_i8_dense_fn(const ert_i8_dense *d);
+/* y[row][pixel][k] = finish(bias[k] + sum over lines and taps of x * w) for a block of 16 channels with a filter each, all
+ * lanes of which are read and written. Strides are in bytes; neighbouring taps, and pixels of y, are 16 bytes apart. */
+typedef struct ert_i8_depthwise {
+  const uint8_t *x;         /* the first tap of pixel 0 of row 0 */
+  ptrdiff_t x_pixel, x_row; /* between the first taps of neighbouring outputs */
+  const ptrdiff_t *lines;   /* where the taps of each row of the kernel begin, relative to a pixel */
+  size_t n_lines, quads;    /* of four taps in each line, all of which are read */
+  const int32_t *w;         /* [lines][quads][16]: the weights of four taps in the bytes of each */
+  const int32_t *bias;      /* [16] */
+  const float *scale;       /* [16] */
+  uint8_t *y;
+  ptrdiff_t y_row;
+  const uint8_t *residual; /* 16 bytes between pixels; may be y itself; or NULL */
+  ptrdiff_t residual_row;
+  size_t rows, pixels;
+  ert_i8_finish finish;
+} ert_i8_depthwise;
+
+typedef struct ert_i8 {
+  void (*dense)(const ert_i8_dense *d);
+  void (*depthwise)(const ert_i8_depthwise *d);
+  /* y = saturate(round_half_even(x / scale) + zero), 0 for NaN; and y = (x - zero) * scale. Zero points are bytes. */
+  void (*quantize)(const float *x, float scale, int32_t zero, uint8_t *y, size_t n);
+  void (*dequantize)(const uint8_t *x, float scale, int32_t zero, float *y, size_t n);
+} ert_i8;
 
 /* The fastest one of what `simd` stands for on this machine. */
-ert_i8_dense_fn *ert_i8_dense_of(const ert_simd *simd);
+const ert_i8 *ert_i8_of(const ert_simd *simd);
 
 #endif

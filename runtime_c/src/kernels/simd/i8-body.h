@@ -1,0 +1,17 @@
+/* The table of one instruction set: every family's template of bytes, with the vectors of ERT_VECTOR_BYTES. */
+#include "kernels/simd/i8-vec.h"
+#include "kernels/simd/i8.h"
+
+#include "kernels/simd/i8-finish.h"
+
+#include "kernels/simd/i8-dense.h"
+#include "kernels/simd/i8-depthwise.h"
+#include "kernels/simd/i8-quantize.h"
+
+extern const ert_i8 ERT_I8;
+const ert_i8 ERT_I8 = {
+    .dense = i8_dense,
+    .depthwise = i8_depthwise,
+    .quantize = i8_quantize,
+    .dequantize = i8_dequantize,
+};

@@ -1,0 +1,68 @@
+/* Inner loop of depthwise convolutions of bytes: a tile of neighbouring pixels of one block stays in registers while all taps
+ * pass by, four of a line at a time. */
+
+/* The tiles X(pixels) of this instruction set. */
+#if ERT_VECTOR_BYTES == 64
+#define I8_DEPTH_TILES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
+#elif ERT_VECTOR_BYTES == 32 || defined(__aarch64__)
+#define I8_DEPTH_TILES(X) X(1) X(2) X(3)
+#else
+#define I8_DEPTH_TILES(X) X(1) X(2)
+#endif
+
+ERT_INLINE void i8_depth_tile(const ert_i8_depthwise *d, const uint8_t *x, uint8_t *y, const uint8_t *residual, int P) {
+  vi acc[I8_MAX_P][I8_MAX_VECTORS];
+#pragma GCC unroll 4
+  for (int v = 0; v < V16; v++) {
+    const vi start = vload_int(d->bias + v * VL);
+#pragma GCC unroll 14
+    for (int p = 0; p < P; p++) acc[p][v] = start;
+  }
+  const ptrdiff_t stride = d->x_pixel;
+  const int32_t *w = d->w;
+  for (size_t line = 0; line < d->n_lines; line++) {
+    const uint8_t *at = x + d->lines[line];
+    for (size_t quad = 0; quad < d->quads; quad++, at += 64, w += 16) {
+      i8_quad row[V16];
+#pragma GCC unroll 4
+      for (int v = 0; v < V16; v++) row[v] = i8_weights(w + v * VL);
+#pragma GCC unroll 14
+      for (int p = 0; p < P; p++) {
+        vi taps[V16];
+        i8_taps(at + p * stride, taps);
+#pragma GCC unroll 4
+        for (int v = 0; v < V16; v++) acc[p][v] = i8_multiply(acc[p][v], i8_input_of(taps[v]), row[v]);
+      }
+    }
+  }
+  i8_finish(&d->finish, acc, 0, d->scale, y, 16, residual, P);
+}
+
+typedef void i8_depth_fn(const ert_i8_depthwise *d, const uint8_t *x, uint8_t *y, const uint8_t *residual);
+
+#define I8_DEFINE_DEPTH(P)                                                                                     \
+  static void i8_depth_##P(const ert_i8_depthwise *d, const uint8_t *x, uint8_t *y, const uint8_t *residual) { \
+    if (residual)                                                                                              \
+      i8_depth_tile(d, x, y, residual, P);                                                                     \
+    else                                                                                                       \
+      i8_depth_tile(d, x, y, NULL, P);                                                                         \
+  }
+I8_DEPTH_TILES(I8_DEFINE_DEPTH)
+
+#define I8_DEPTH_ENTRY(P) i8_depth_##P,
+static i8_depth_fn *const i8_depth_tiles[] = {NULL, I8_DEPTH_TILES(I8_DEPTH_ENTRY)};
+
+static void i8_depthwise(const ert_i8_depthwise *d) {
+  const size_t most = sizeof i8_depth_tiles / sizeof *i8_depth_tiles - 1, tiles = (d->pixels + most - 1) / most;
+  for (size_t row = 0; row < d->rows; row++) {
+    const uint8_t *x = d->x + (ptrdiff_t)row * d->x_row, *residual = d->residual;
+    uint8_t *y = d->y + (ptrdiff_t)row * d->y_row;
+    if (residual) residual += (ptrdiff_t)row * d->residual_row;
+    for (size_t tile = 0, begin = 0; tile < tiles; tile++) {
+      const size_t count = (d->pixels - begin) / (tiles - tile);
+      const ptrdiff_t at = (ptrdiff_t)begin;
+      i8_depth_tiles[count](d, x + at * d->x_pixel, y + at * 16, residual ? residual + at * 16 : NULL);
+      begin += count;
+    }
+  }
+}

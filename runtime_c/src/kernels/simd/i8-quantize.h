@@ -1,0 +1,38 @@
+/* Floats to bytes and back. */
+
+/* 16 floats as bytes. */
+ERT_INLINE void i8_quantize_block(const float *x, vf scale, int32_t zero, uint8_t *y) {
+  vi levels[V16];
+  const vf lo = vsplat((float)-zero), hi = vsplat((float)(255 - zero));
+#pragma GCC unroll 4
+  for (int v = 0; v < V16; v++) {
+    const vf steps = vload(x + v * VL) / scale;
+    levels[v] = (i8_round(vmin(hi, vmax(lo, steps))) + zero) & (steps == steps);
+  }
+#if ERT_VECTOR_BYTES == 64
+  _mm_storeu_si128((__m128i_u *)(void *)y, _mm512_cvtepi32_epi8((__m512i)levels[0]));
+#else
+  i8_store(y, levels, 0);
+#endif
+}
+
+static void i8_quantize(const float *x, float scale, int32_t zero, uint8_t *y, size_t n) {
+  const vf divisor = vsplat(scale);
+  for (; n >= 16; n -= 16, x += 16, y += 16) i8_quantize_block(x, divisor, zero, y);
+  if (n == 0) return;
+  float last[16] = {0};
+  uint8_t bytes[16];
+  memcpy(last, x, n * sizeof *x);
+  i8_quantize_block(last, divisor, zero, bytes);
+  memcpy(y, bytes, n);
+}
+
+static void i8_dequantize(const uint8_t *x, float scale, int32_t zero, float *y, size_t n) {
+  for (; n >= 16; n -= 16, x += 16, y += 16) {
+    vi levels[V16];
+    i8_load(x, levels);
+#pragma GCC unroll 4
+    for (int v = 0; v < V16; v++) vstore(y + v * VL, __builtin_convertvector(levels[v] - zero, vf) * vsplat(scale));
+  }
+  for (; n > 0; n--, x++, y++) *y = (float)(*x - zero) * scale;
+}
