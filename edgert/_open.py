@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgert import _native
+from edgert._source import bytes_of
 from edgert.dtypes import address
 from edgert.errors import InvalidArgumentError, naming
 
@@ -48,9 +49,9 @@ class OpenBundle:
             with naming(source):
                 _native.call("edgert_bundle_open", os.fsencode(source), opened, handle)
             return
-        size = memoryview(source).nbytes
-        self._memory = _stable(source)
-        _native.call("edgert_bundle_open_memory", address(self._memory), size, opened, handle)
+        data = bytes_of(source)
+        self._memory = _stable(data)
+        _native.call("edgert_bundle_open_memory", address(self._memory), data.nbytes, opened, handle)
 
     def programs(self) -> tuple[ProgramStatus, ...]:
         """The programs of the bundle, in its order, and whether each can run on this machine."""
@@ -72,16 +73,17 @@ class OpenBundle:
 
 def thread_count(value: int) -> int:
     """`value` if a session can have as many threads; else raises InvalidArgumentError."""
-    if not 0 <= value <= MOST_THREADS:
-        raise InvalidArgumentError(f"threads: expected 1 to {MOST_THREADS}, or 0 for one per usable core, got {value}")
+    if not isinstance(value, int) or not 0 <= value <= MOST_THREADS:
+        raise InvalidArgumentError(
+            f"threads: expected 1 to {MOST_THREADS}, or 0 for one per usable core, got {value!r}"
+        )
     return value
 
 
-def _stable(source: Buffer) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
-    """The bytes of `source` (and more, if copied), aligned, not to be changed by anyone while the bundle is open."""
-    view = memoryview(source)
-    given = np.frombuffer(view, np.uint8)
-    if view.readonly and address(given) % ALIGN == 0 and given.size:
+def _stable(data: memoryview) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    """The bytes (and more, if copied), aligned, not to be changed by anyone while the bundle is open."""
+    given = np.frombuffer(data, np.uint8)
+    if data.readonly and address(given) % ALIGN == 0 and given.size:
         return given
     room = np.empty(given.size + 2 * ALIGN, np.uint8)
     copy = room[-address(room) % ALIGN :]

@@ -21,6 +21,7 @@ import numpy as np
 
 from edgert import _verify
 from edgert._flatbuffer import decode
+from edgert._source import bytes_of
 from edgert.dtypes import DTYPES, Array
 from edgert.errors import (
     CorruptError,
@@ -218,7 +219,7 @@ def read(source: str | os.PathLike[str] | bytes | bytearray | memoryview, integr
     if isinstance(source, str | os.PathLike):
         with naming(source):
             return _read(_map(source), integrity)
-    return _read(memoryview(source).toreadonly().cast("B"), integrity)
+    return _read(bytes_of(source).toreadonly(), integrity)
 
 
 def _read(data: memoryview, integrity: str) -> Bundle:

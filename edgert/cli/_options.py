@@ -21,31 +21,54 @@ __all__ = [
     "Std",
     "Target",
     "Threads",
+    "Winograd",
 ]
 
 BundlePath = Annotated[Path, typer.Argument(metavar="BUNDLE", help="The bundle, model.edge.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-Target = Annotated[str | None, typer.Option("--target", help="Program to use; default: the first that can run here.")]
-Threads = Annotated[
-    int, typer.Option("--threads", min=0, help="At most, and the program for as many cores; 0: the usable cores.")
+Target = Annotated[
+    str | None, typer.Option("--target", metavar="NAME", help="Program to use; default: the first that can run here.")
 ]
-Isa = Annotated[str | None, typer.Option("--isa", help="Force scalar, sse2, avx2, avx512 or neon.")]
+Threads = Annotated[
+    int,
+    typer.Option(
+        "--threads", metavar="N", min=0, help="At most, and the program for as many cores; 0: the usable cores."
+    ),
+]
+Isa = Annotated[str | None, typer.Option("--isa", metavar="NAME", help="Force scalar, sse2, avx2, avx512 or neon.")]
 Integrity = Annotated[
-    str, typer.Option("--integrity", help="full: hash everything; metadata: leave weights untouched.")
+    str,
+    typer.Option(
+        "--integrity", metavar="full|metadata", help="full: hash everything; metadata: leave weights untouched."
+    ),
 ]
 Inputs = Annotated[
     list[str] | None,
     typer.Option("--input", "-i", metavar="NAME=FILE", help="An input: npy, npz, pb, png or jpg; repeatable."),
 ]
 Mean = Annotated[
-    str, typer.Option("--mean", help="Images: subtracted from pixels 0..255; one number or one a channel.")
+    str,
+    typer.Option(
+        "--mean", metavar="NUMBERS", help="Images: subtracted from pixels 0..255; one number or one a channel."
+    ),
 ]
-Std = Annotated[str, typer.Option("--std", help="Images: divides after the mean; one number or one a channel.")]
-Layout = Annotated[str | None, typer.Option("--layout", help="Images: nchw or nhwc, where the shape leaves it open.")]
+Std = Annotated[
+    str, typer.Option("--std", metavar="NUMBERS", help="Images: divides after the mean; one number or one a channel.")
+]
+Layout = Annotated[
+    str | None,
+    typer.Option("--layout", metavar="nchw|nhwc", help="Images: the order, where the shape leaves it open."),
+]
 Bgr = Annotated[bool, typer.Option("--bgr", help="Images: the network wants blue first.")]
 Shapes = Annotated[
     list[str] | None, typer.Option("--shape", metavar="NAME=1x3x224x224", help="Fix an input's shape; repeatable.")
 ]
 Pins = Annotated[
     list[str] | None, typer.Option("--pin", metavar="NAME=FILE", help="Make an input a constant; npy, npz or pb.")
+]
+Winograd = Annotated[
+    str,
+    typer.Option(
+        "--winograd", metavar="off|strict|fast", help="For 3x3 convolutions; strict: as exact as other algorithms."
+    ),
 ]

@@ -1,8 +1,10 @@
-"""How every verb fails: in at most four lines on stderr with exit code 2, and a traceback only with --debug."""
+"""How every verb helps, and how it fails: in at most four lines on stderr with exit code 2, and a traceback only with
+--debug."""
 
 from __future__ import annotations
 
 import errno
+import re
 import traceback
 from typing import Any
 
@@ -28,6 +30,12 @@ class Root(TyperGroup):
 class Verb(TyperCommand):
     """A command whose errors are rendered for people."""
 
+    def get_help(self, ctx: Any) -> str:
+        return _unadorned(super().get_help(ctx))
+
+    def get_usage(self, ctx: Any) -> str:
+        return _unadorned(super().get_usage(ctx))
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
@@ -43,6 +51,11 @@ class Verb(TyperCommand):
             else:
                 typer.echo(_render(error), err=True)
             raise typer.Exit(2) from None
+
+
+def _unadorned(text: str) -> str:
+    """Arguments by name alone: some versions of typer write them as {NAME} and NAME <path>."""
+    return re.sub(r"\{(\w+)\}| <\w+>", r"\1", text)
 
 
 def _render(error: Exception) -> str:

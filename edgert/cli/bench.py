@@ -18,9 +18,13 @@ def bench(
     threads: Threads = 0,
     isa: Isa = None,
     integrity: Integrity = "full",
-    warmup: Annotated[int, typer.Option("--warmup", min=0, help="Runs before the counted ones.")] = 5,
-    runs: Annotated[int, typer.Option("--runs", min=0, help="Counted runs; 0: as many as fit in --duration.")] = 0,
-    duration: Annotated[float, typer.Option("--duration", min=0, help="Seconds, when --runs is 0.")] = 2.0,
+    warmup: Annotated[int, typer.Option("--warmup", metavar="N", min=0, help="Runs before the counted ones.")] = 5,
+    runs: Annotated[
+        int, typer.Option("--runs", metavar="N", min=0, help="Counted runs; 0: as many as fit in --duration.")
+    ] = 0,
+    duration: Annotated[
+        float, typer.Option("--duration", metavar="SECONDS", min=0, help="For so long, when --runs is 0.")
+    ] = 2.0,
     json: Json = False,
 ) -> None:
     """Measure latency and memory. Percentiles of the runs, time to open, first run, peak memory."""

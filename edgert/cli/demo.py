@@ -11,9 +11,9 @@ __all__ = ["demo"]
 
 
 def demo(
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the files it makes.")] = Path(
-        "edgert-demo"
-    ),
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FOLDER", help="Folder for the files it makes.")
+    ] = Path("edgert-demo"),
 ) -> None:
     """Show it all on handwritten digits. A small pruned network is packed, self-tested and run."""
     from edgert.demo import main

@@ -19,16 +19,25 @@ __all__ = ["info"]
 def info(
     bundle: BundlePath,
     target: Annotated[
-        str | None, typer.Option("--target", help="Whose programs. [default: the first that suits this machine]")
+        str | None,
+        typer.Option("--target", metavar="NAME", help="Whose programs. [default: the first that suits this machine]"),
     ] = None,
     cores: Annotated[
-        int | None, typer.Option("--cores", min=1, help="The program. [default: the fewest; of plans, what runs here]")
+        int | None,
+        typer.Option(
+            "--cores", metavar="N", min=1, help="The program. [default: the fewest; of plans, what runs here]"
+        ),
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Show what the planner decided, and why.")] = False,
     pieces: Annotated[bool, typer.Option("--pieces", help="With the plan: which part each core computes.")] = False,
     profile: Annotated[
         Path | None,
-        typer.Option("--profile", dir_okay=False, help="With the plan: times that `edgert profile --json` printed."),
+        typer.Option(
+            "--profile",
+            metavar="FILE",
+            dir_okay=False,
+            help="With the plan: times that `edgert profile --json` printed.",
+        ),
     ] = None,
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Draw the plan as a page; -: on stdout.")

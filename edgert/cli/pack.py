@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgert.cli._options import Json, Pins, Shapes
+from edgert.cli._options import Json, Pins, Shapes, Winograd
 
 if TYPE_CHECKING:
     from edgert.decisions import Plan
@@ -19,10 +19,10 @@ __all__ = ["pack"]
 def pack(
     model: Annotated[Path, typer.Argument(metavar="MODEL", dir_okay=False, help="The network, model.onnx.")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The bundle; default: MODEL with .edge.")
+        Path | None, typer.Option("-o", "--output", metavar="BUNDLE", help="The bundle; default: MODEL with .edge.")
     ] = None,
     target: Annotated[
-        list[str] | None, typer.Option("--target", help="Compile for it; repeatable. [default: cpu]")
+        list[str] | None, typer.Option("--target", metavar="NAME", help="Compile for it; repeatable. [default: cpu]")
     ] = None,
     shape: Shapes = None,
     pin: Pins = None,
@@ -33,15 +33,18 @@ def pack(
         str | None,
         typer.Option("--implementation", metavar="NAME", help="Use this algorithm where there is a choice."),
     ] = None,
-    winograd: Annotated[
-        str,
-        typer.Option("--winograd", help="For 3x3 convolutions: off, strict (as exact as others) or fast."),
-    ] = "strict",
+    winograd: Winograd = "strict",
     precision: Annotated[
-        str, typer.Option("--precision", help="Of weights, and of products where that is faster: f32, f16 or bf16.")
+        str,
+        typer.Option("--precision", metavar="f32|f16|bf16", help="Of weights, and of products where that is faster."),
     ] = "f32",
     search: Annotated[
-        str, typer.Option("--search", help="How to plan: exact, none, rows or greedy; policy learns from timed plans.")
+        str,
+        typer.Option(
+            "--search",
+            metavar="NAME",
+            help="How to plan: exact, none, rows or greedy; policy learns from timed plans.",
+        ),
     ] = "exact",
     budget: Annotated[
         str | None, typer.Option("--budget", metavar="60s", help="Time plans for that long; with --search policy.")
@@ -50,7 +53,8 @@ def pack(
         bool, typer.Option("--partial-sums", help="Cores may share input channels; last bits then depend on --cores.")
     ] = False,
     records: Annotated[
-        Path | None, typer.Option("--records", help="What `edgert tune` measured. [default: the file it writes to]")
+        Path | None,
+        typer.Option("--records", metavar="FILE", help="What `edgert tune` measured. [default: the file it writes to]"),
     ] = None,
     no_records: Annotated[bool, typer.Option("--no-records", help="Plan by the cost model alone.")] = False,
     device: Annotated[
@@ -59,10 +63,17 @@ def pack(
     explain: Annotated[bool, typer.Option("--explain", help="Show what the planner decided, and why.")] = False,
     pieces: Annotated[bool, typer.Option("--pieces", help="With --explain: which part each core computes.")] = False,
     golden: Annotated[bool, typer.Option("--golden/--no-golden", help="Store a sample for the self-test.")] = True,
-    atol: Annotated[float, typer.Option("--atol", min=0, help="Absolute tolerance of the self-test.")] = 1e-6,
+    atol: Annotated[
+        float, typer.Option("--atol", metavar="NUMBER", min=0, help="Absolute tolerance of the self-test.")
+    ] = 1e-6,
     rtol: Annotated[
         float | None,
-        typer.Option("--rtol", min=0, help="Tolerance relative to the output's maximum. [default: by --precision]"),
+        typer.Option(
+            "--rtol",
+            metavar="NUMBER",
+            min=0,
+            help="Tolerance relative to the output's maximum. [default: by --precision]",
+        ),
     ] = None,
     json: Json = False,
 ) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgert.cli._options import Json, Shapes
+from edgert.cli._options import Json, Shapes, Winograd
 
 if TYPE_CHECKING:
     from packer.planner import Plan
@@ -23,9 +23,12 @@ def plan(
     machine: Annotated[
         str | None, typer.Option("--machine", metavar="NAME", help="A machine's description: TOML file or known name.")
     ] = None,
-    target: Annotated[str, typer.Option("--target", help="The target to plan for.")] = "cpu",
+    target: Annotated[str, typer.Option("--target", metavar="NAME", help="The target to plan for.")] = "cpu",
     shape: Shapes = None,
-    search: Annotated[str, typer.Option("--search", help="How to plan: exact, none, rows, greedy, policy.")] = "exact",
+    winograd: Winograd = "strict",
+    search: Annotated[
+        str, typer.Option("--search", metavar="NAME", help="How to plan: exact, none, rows, greedy, policy.")
+    ] = "exact",
     explain: Annotated[bool, typer.Option("--explain", help="Show the decisions for the most cores, and why.")] = False,
     pieces: Annotated[bool, typer.Option("--pieces", help="With --explain: which part each core computes.")] = False,
     json: Json = False,
@@ -43,7 +46,7 @@ def plan(
     from targets.base import resolve
     from targets.machine import Machine
 
-    chosen = resolve(target)
+    chosen = resolve(target, winograd=winograd)
     if machine is not None:
         chosen = chosen.on(Machine.load(machine))
     counts = sorted(set(parse_counts(cores, "cores")))

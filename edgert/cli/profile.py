@@ -17,8 +17,8 @@ def profile(
     target: Target = None,
     threads: Threads = 0,
     isa: Isa = None,
-    warmup: Annotated[int, typer.Option("--warmup", min=0, help="Runs before the counted ones.")] = 3,
-    runs: Annotated[int, typer.Option("--runs", min=1, help="Counted runs.")] = 20,
+    warmup: Annotated[int, typer.Option("--warmup", metavar="N", min=0, help="Runs before the counted ones.")] = 3,
+    runs: Annotated[int, typer.Option("--runs", metavar="N", min=1, help="Counted runs.")] = 20,
     json: Json = False,
 ) -> None:
     """Time every layer on each thread; reconciled with the wall time."""

@@ -23,8 +23,12 @@ def run(
     std: Std = "1",
     layout: Layout = None,
     bgr: Bgr = False,
-    labels: Annotated[Path | None, typer.Option("--labels", help="Text file with a class name on each line.")] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Save the outputs by name, out.npz.")] = None,
+    labels: Annotated[
+        Path | None, typer.Option("--labels", metavar="FILE", help="Text file with a class name on each line.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Save the outputs by name, out.npz.")
+    ] = None,
     target: Target = None,
     threads: Threads = 0,
     isa: Isa = None,

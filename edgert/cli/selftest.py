@@ -19,9 +19,15 @@ def selftest(
     target: Target = None,
     threads: Threads = 0,
     isa: Isa = None,
-    deadline_ms: Annotated[float | None, typer.Option("--deadline-ms", min=0, help="FAIL if p99 takes longer.")] = None,
-    runs: Annotated[int, typer.Option("--runs", min=0, help="Timed runs; 0: as many as fit in --duration.")] = 0,
-    duration: Annotated[float, typer.Option("--duration", min=0, help="Seconds, when --runs is 0.")] = 1.0,
+    deadline_ms: Annotated[
+        float | None, typer.Option("--deadline-ms", metavar="MS", min=0, help="FAIL if p99 takes longer.")
+    ] = None,
+    runs: Annotated[
+        int, typer.Option("--runs", metavar="N", min=0, help="Timed runs; 0: as many as fit in --duration.")
+    ] = 0,
+    duration: Annotated[
+        float, typer.Option("--duration", metavar="SECONDS", min=0, help="For so long, when --runs is 0.")
+    ] = 1.0,
     json: Json = False,
 ) -> None:
     """Verify integrity, golden outputs and latency. Exit code 0: PASS, 1: FAIL."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from edgert.cli._options import BundlePath, Inputs, Isa, Json, Target, Threads
+from edgert.cli._options import Bgr, BundlePath, Inputs, Isa, Json, Layout, Mean, Std, Target, Threads
 
 __all__ = ["verify"]
 
@@ -16,14 +16,24 @@ def verify(
     bundle: BundlePath,
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The model it was packed from, model.onnx.")],
     inputs: Inputs = None,
+    mean: Mean = "0",
+    std: Std = "1",
+    layout: Layout = None,
+    bgr: Bgr = False,
     pin: Annotated[
         list[str] | None, typer.Option("--pin", metavar="NAME=FILE", help="An input that packing made a constant.")
     ] = None,
-    samples: Annotated[int, typer.Option("--samples", min=1, help="Random samples, where inputs are not given.")] = 3,
-    seed: Annotated[int, typer.Option("--seed", help="Of the first random sample.")] = 0,
-    atol: Annotated[float, typer.Option("--atol", min=0, help="Absolute tolerance.")] = 1e-6,
-    rtol: Annotated[float, typer.Option("--rtol", min=0, help="Tolerance relative to the output's maximum.")] = 1e-4,
-    reference: Annotated[str, typer.Option("--reference", help="auto, onnxruntime or onnx.")] = "auto",
+    samples: Annotated[
+        int, typer.Option("--samples", metavar="N", min=1, help="Random samples, where inputs are not given.")
+    ] = 3,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the first random sample.")] = 0,
+    atol: Annotated[float, typer.Option("--atol", metavar="NUMBER", min=0, help="Absolute tolerance.")] = 1e-6,
+    rtol: Annotated[
+        float, typer.Option("--rtol", metavar="NUMBER", min=0, help="Tolerance relative to the output's maximum.")
+    ] = 1e-4,
+    reference: Annotated[
+        str, typer.Option("--reference", metavar="auto|onnxruntime|onnx", help="What runs the model.")
+    ] = "auto",
     target: Target = None,
     threads: Threads = 0,
     isa: Isa = None,
@@ -40,7 +50,7 @@ def verify(
 
     pinned = {name: read_array(Path(file), name) for name, file in (parse_pair(text, "pin") for text in pin or ())}
     with load(bundle, target, threads, isa) as session, Progress("verify") as tell:
-        given = read_inputs(inputs, session.inputs, Pictures())
+        given = read_inputs(inputs, session.inputs, Pictures(mean, std, layout, bgr))
         oracle = open_reference(model, reference)
         count = 1 if len(given) == len(session.inputs) else samples
         found = []

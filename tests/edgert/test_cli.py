@@ -68,8 +68,15 @@ def test_help_names_every_verb() -> None:
     assert "..." not in text.replace("[ARGS]...", "")
     for verb in VERBS:
         assert f"  {verb} " in text
-        assert "Usage" in succeed(verb, "--help")
+        help = succeed(verb, "--help")
+        assert "Usage" in help
+        assert not set("<{") & set(help), "a value has no name"
     assert succeed("--version").startswith("edgert 0.")
+
+
+def test_usage_names_arguments() -> None:
+    for text in (succeed("verify", "--help"), fail("verify")):
+        assert "verify [OPTIONS] BUNDLE MODEL\n" in text
 
 
 def test_pack(folder: Path, tmp_path: Path) -> None:
@@ -341,6 +348,14 @@ def test_run_prepares_pictures(bundle: Path, tmp_path: Path) -> None:
     succeed("run", bundle, "--input", tmp_path / "big.jpg")
     assert "other than 0" in fail("run", bundle, "--input", tmp_path / "x.png", "--std", "1,0,1")
     assert "1 or 3 numbers" in fail("run", bundle, "--input", tmp_path / "x.png", "--mean", "1,2")
+
+
+def test_verify_prepares_pictures_as_run_does(bundle: Path, folder: Path, tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    image.fromarray(np.full((10, 8, 3), 200, np.uint8)).save(tmp_path / "x.png")
+    options = (bundle, folder / "model.onnx", "--input", tmp_path / "x.png")
+    assert "PASS" in succeed("verify", *options, "--mean", "10,20,30", "--std", "50", "--layout", "nchw", "--bgr")
+    assert "other than 0" in fail("verify", *options, "--std", "0")
 
 
 def test_run_refuses(bundle: Path, folder: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import itertools
 import mmap
 import threading
 import time
@@ -279,6 +280,7 @@ def test_load_refuses(path: Path, tmp_path: Path) -> None:
         ({"target": "nope"}, edgert.NoProgramError, "nope"),
         ({"isa": "nope"}, edgert.InvalidArgumentError, "nope"),
         ({"threads": -1}, edgert.InvalidArgumentError, "threads: expected 1 to 1024"),
+        ({"threads": "2"}, edgert.InvalidArgumentError, "threads: expected 1 to 1024.*got '2'"),
         ({"integrity": "none"}, edgert.InvalidArgumentError, "integrity: expected one of full, metadata"),
     ]
     for options, error, text in cases:
@@ -290,6 +292,10 @@ def test_load_refuses(path: Path, tmp_path: Path) -> None:
     assert len(str(caught.value).splitlines()) <= 4
     with pytest.raises(edgert.NotABundleError):
         edgert.load(b"no bundle")
+    gaps = np.zeros(256, np.uint8)[::2]
+    for read, source in itertools.product((edgert.load, edgert.read), (3, None, gaps)):
+        with pytest.raises(edgert.InvalidArgumentError, match="source: expected a path, or the bytes of a bundle, got"):
+            read(source)
 
 
 def test_programs_of_an_open_bundle(path: Path) -> None:
