@@ -18,9 +18,9 @@ __all__ = ["tune"]
 
 def tune(
     model: Annotated[
-        Path | None, typer.Argument(metavar="[MODEL]", dir_okay=False, help="The network, model.onnx.")
+        Path | None, typer.Argument(metavar="MODEL", dir_okay=False, help="The network, model.onnx.")
     ] = None,
-    target: Annotated[str, typer.Option("--target", help="The target that is the device.")] = "cpu",
+    target: Annotated[str, typer.Option("--target", metavar="NAME", help="The target that is the device.")] = "cpu",
     cores: Annotated[
         str, typer.Option("--cores", metavar="1,2,4", help="Measure for programs of these numbers of cores.")
     ] = "1,2,4",
@@ -28,7 +28,10 @@ def tune(
         str, typer.Option("--budget", metavar="60s", help="Measure for that long: 90s, 5m, 1h; 0: until all is done.")
     ] = "60s",
     records: Annotated[
-        Path | None, typer.Option("--records", help="Record file. [default: $EDGERT_RECORDS, or in your data folder]")
+        Path | None,
+        typer.Option(
+            "--records", metavar="FILE", help="Record file. [default: $EDGERT_RECORDS, or in your data folder]"
+        ),
     ] = None,
     shape: Shapes = None,
     pin: Pins = None,
