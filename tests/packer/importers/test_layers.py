@@ -7,6 +7,8 @@ import pytest
 
 from packer.errors import UnsupportedOperators
 from packer.importers import import_onnx
+from packer.ir.ops import QuantizedConv, QuantizedMatMul
+from packer.passes import optimize
 from tests.packer.importers.models import check, noise, run, single
 
 F32, I8, U8, I32 = np.float32, np.int8, np.uint8, np.int32
@@ -72,15 +74,17 @@ def test_qlinear_conv() -> None:
     ]  # fmt: skip
     built, feeds = single("QLinearConv", inputs, 10, [U8], range(1, 9), pads=[1, 0, 1, 2], strides=[2, 1])
     check(built, feeds)
+    assert [type(node.op) for node in optimize(import_onnx(built)).nodes] == [QuantizedConv]
 
 
 def test_qlinear_matmul() -> None:
     inputs = [
-        integers(5, 3), scale(0.02), np.array(120, U8), integers(3, 4), scale(0.03), np.array(33, U8),
+        integers(5, 3), scale(0.02), np.array(120, U8), integers(3, 4, high=150), scale(0.03), np.array(33, U8),
         scale(0.1), np.array(99, U8),
     ]  # fmt: skip
     built, feeds = single("QLinearMatMul", inputs, 10, [U8], range(1, 8))
     check(built, feeds)
+    assert [type(node.op) for node in optimize(import_onnx(built)).nodes] == [QuantizedMatMul]
 
 
 def test_conv_integer_where_exact() -> None:

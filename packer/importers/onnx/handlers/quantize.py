@@ -1,8 +1,6 @@
-"""Quantisation, and operators on quantised tensors as arithmetic on centred integers."""
+"""Quantisation; operators on quantised tensors, by dequantising and quantising, or on centred integers."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 from onnx import TensorProto, helper
@@ -95,47 +93,41 @@ def _channels(call: Call, parameter: Tensor, axis: int, rank: int) -> Tensor:
     return call.reshape(parameter, (parameter.shape[0], *(1,) * (rank - axis - 1)))
 
 
-def _requantize(call: Call, sums: Tensor, scales: Sequence[Tensor], y_scale: Tensor, y_zero: Tensor) -> Tensor:
-    """Integer sums times the product of the input scales, quantised."""
-    values = call.cast(sums, DType.F32)
-    factor = call.binary("mul", *scales)
-    scalar = call.reshape(y_scale, ())
-    return call.emit(QuantizeLinear(0), call.binary("mul", values, factor), scalar, call.reshape(y_zero, ()))
+def _floats(call: Call, x: Tensor, scale: Tensor, zero: Tensor | None, axis: int) -> Tensor:
+    """A quantised operand dequantised, so that passes find products of bytes as in networks that spell them out."""
+    scale = scale if scale.type.elements > 1 else call.reshape(scale, ())
+    zero = zero if zero is None or zero.type.elements > 1 else call.reshape(zero, ())
+    if scale.rank < 2 and (zero is None or zero.rank < 2):
+        return call.emit(DequantizeLinear(axis), *(t for t in (x, scale, zero) if t is not None))
+    levels = call.cast(x, DType.F32)
+    if zero is not None:
+        levels = call.binary("sub", levels, call.cast(zero, DType.F32))
+    return call.binary("mul", levels, scale)
 
 
 @handler("QLinearMatMul")
 def qlinear_matmul(call: Call) -> Tensor:
-    a_scale = call.tensor(1)
-    a = centred(call, call.tensor(0), call.tensor(2), -2)
-    b = centred(call, call.tensor(3), call.tensor(5), -1)
-    rows = call.reshape(a_scale, (*a_scale.shape, 1)) if a_scale.type.elements > 1 else _parameter(call, 1)
+    a, b = call.tensor(0), call.tensor(3)
+    a = _floats(call, a, call.tensor(1), call.tensor(2), max(a.rank - 2, 0))
+    b = _floats(call, b, call.tensor(4), call.tensor(5), b.rank - 1)
     if call.tensor(6).type.elements != 1:
         raise Unsupported("one output scale a row")
-    return _requantize(call, call.emit(MatMul(), a, b), (rows, _parameter(call, 4)), call.tensor(6), call.tensor(7))
-
-
-def _integer_conv(
-    call: Call, x: Tensor, x_zero: Tensor | None, w: Tensor, w_zero: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """The centred weights and the convolution of centred integers, in float32. Padding counts as the zero point."""
-    values = call.cast(centred(call, x, None if x_zero is None else call.reshape(x_zero, ()), -1), DType.F32)
-    if w_zero is not None and w_zero.type.elements > 1:
-        w_zero = call.reshape(w_zero, (w_zero.shape[0], *(1,) * (w.rank - 1)))
-    elif w_zero is not None:
-        w_zero = call.reshape(w_zero, ())
-    weights = call.cast(centred(call, w, w_zero, -1), DType.F32)
-    return weights, call.emit(conv_op(call, x, w), values, weights)
+    return call.emit(QuantizeLinear(0), call.emit(MatMul(), a, b), _parameter(call, 6), _parameter(call, 7))
 
 
 @handler("ConvInteger")
 def conv_integer(call: Call) -> Tensor:
-    """Convolved in float32 where the sums are sure to be exact there."""
-    w = call.tensor(1)
-    weights, sums = _integer_conv(call, call.tensor(0), call.optional(2), w, call.optional(3))
+    """Convolved in float32 where the sums are sure to be exact there. Padding counts as the zero point."""
+    x, w, x_zero, w_zero = call.tensor(0), call.tensor(1), call.optional(2), call.optional(3)
+    values = call.cast(centred(call, x, None if x_zero is None else call.reshape(x_zero, ()), -1), DType.F32)
+    if w_zero is not None:
+        along = () if w_zero.type.elements == 1 else (w_zero.shape[0], *(1,) * (w.rank - 1))
+        w_zero = call.reshape(w_zero, along)
+    weights = call.cast(centred(call, w, w_zero, -1), DType.F32)
     largest = 255 * (255 * w.type.elements // max(w.shape[0], 1) if weights.data is None else _row_sum(weights.data))
     if largest >= _EXACT:
         raise Unsupported("sums that may not be exact in float32")
-    return call.cast(sums, DType.I32)
+    return call.cast(call.emit(conv_op(call, x, w), values, weights), DType.I32)
 
 
 def _row_sum(weights: np.ndarray) -> int:
@@ -144,9 +136,10 @@ def _row_sum(weights: np.ndarray) -> int:
 
 @handler("QLinearConv")
 def qlinear_conv(call: Call) -> Tensor:
-    x, x_scale, w, w_scale, bias = call.tensor(0), call.tensor(1), call.tensor(3), call.tensor(4), call.optional(8)
-    _, sums = _integer_conv(call, x, call.tensor(2), w, call.tensor(5))
-    if bias is not None:
-        sums = call.binary("add", sums, _channels(call, call.cast(bias, DType.F32), 1, x.rank))
-    per_channel = _channels(call, w_scale, 1, x.rank) if w_scale.type.elements > 1 else call.reshape(w_scale, ())
-    return _requantize(call, sums, (call.reshape(x_scale, ()), per_channel), call.tensor(6), call.tensor(7))
+    x, x_scale, w, w_scale = call.tensor(0), call.tensor(1), call.tensor(3), call.tensor(4)
+    operands = [_floats(call, x, x_scale, call.tensor(2), 0), _floats(call, w, w_scale, call.tensor(5), 0)]
+    if call.has(8):
+        bias_scale = call.binary("mul", call.reshape(x_scale, ()), w_scale)
+        operands.append(_floats(call, call.tensor(8), bias_scale, None, 0))
+    y = call.emit(conv_op(call, x, w), *operands)
+    return call.emit(QuantizeLinear(0), y, _parameter(call, 6), _parameter(call, 7))
