@@ -159,13 +159,14 @@ def _is_activation(graph: Graph, node: Node, index: int) -> bool:
 
 
 def _blocked_bytes(graph: Graph, node: Node) -> bool:
-    """Whether bytes can be read or written in blocks: with one scale for all, or to find the largest."""
+    """Whether bytes can be read or written in blocks: with one scale for all, moved, or to find the largest."""
     op = node.op
     if isinstance(op, QuantizeLinear | DequantizeLinear):
         bytes = graph.type((node.outputs[0] if isinstance(op, QuantizeLinear) else node.inputs[0]) or "")
         return bytes.dtype is DType.U8 and all(graph.type(name or "").rank == 0 for name in node.inputs[1:])
     one = isinstance(op, Pool) and op.kind == "max" and len(node.outputs) == 1
-    return (one or isinstance(op, Concat)) and graph.type(node.outputs[0]).dtype is DType.U8
+    cut = isinstance(op, Slice) and _whole_blocks(op, graph.type(node.inputs[0] or "").shape)
+    return (one or cut or isinstance(op, Concat)) and graph.type(node.outputs[0]).dtype is DType.U8
 
 
 def _blocked_binary(graph: Graph, node: Node) -> bool:

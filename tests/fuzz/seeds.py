@@ -140,6 +140,8 @@ def models() -> Iterator[ModelProto]:
     yield quantized("Conv", of("uint8", 1, 20, 6, 5), w(18, 20, 3, 3), pads=pads)
     yield quantized("Conv", of("uint8", 2, 32, 5), w(32, 16, 1), group=2, strides=[2])
     yield quantized("MatMul", of("uint8", 3, 21), w(21, 18))
+    yield quantized("Conv", of("uint8", 1, 20, 7, 6), w(20, 1, 3, 3), group=20, pads=pads, strides=[2, 1])
+    yield quantized("Conv", of("uint8", 2, 18, 9), w(18, 1, 3), group=18, dilations=[2])
     yield model("MatMul", f(2, 1, 3, 5), f(4, 5, 6))
     yield model("MatMul", i(3, 4), i(4, 2))
     yield model("Gemm", f(5, 3), f(5, 4), f(4), transA=1, alpha=0.5)

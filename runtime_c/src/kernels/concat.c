@@ -1,4 +1,4 @@
-/* concat: inputs, some of them maybe absent, joined along one axis; planar tensors, and float32 blocks of 16 channels. */
+/* concat: inputs, some of them maybe absent, joined along one axis; planar tensors, and blocks of 16 channels of float32 or bytes. */
 #include "kernels/rows.h"
 #include "kernels/tensor.h"
 #include "kernels/walk.h"
@@ -98,6 +98,7 @@ static void plan_blocks(ert_prepare *p, int axis, concat_state *s) {
       ert_walk_push(&part->walk, x.shape[d], (const int64_t[]){y.stride[d] / LANES, x.stride[d] / LANES});
     ert_walk_merge(&part->walk, 2);
   }
+  s->size = ert_dtype_bytes(step->out[0]->dtype);
   s->blocks = y.shape[axis];
   s->image = y.stride[0];
   s->block = y.stride[axis];
@@ -111,7 +112,7 @@ static edgert_status prepare(ert_prepare *p) {
   const ert_tensor *y = step->out[0];
   const bool block16 = y->layout == ERT_LAYOUT_BLOCK16;
   if (block16) {
-    ERT_TRY(ert_expect_dtype(p, y, EDGERT_F32));
+    if (y->dtype != EDGERT_U8) ERT_TRY(ert_expect_dtype(p, y, EDGERT_F32));
   } else {
     ERT_TRY(ert_expect_layout(p, y, ERT_LAYOUT_PLANAR));
   }
@@ -162,32 +163,40 @@ static void copy_rows(const ert_step *step, const concat_state *s, int64_t begin
 /* ---- blocks of channels ---- */
 
 /* Lanes [lane, lane + n) of each of `pixels` blocks at y take lanes [from, from + n) of the blocks at x. */
-static void merge_lanes(ert_bits32 *restrict y, const ert_bits32 *restrict x, int64_t pixels, int64_t lane,
-                        int64_t from, int64_t n) {
-  uint32_t mask[LANES];
-  for (int64_t i = 0; i < LANES; ++i) mask[i] = i >= lane && i < lane + n ? UINT32_MAX : 0;
-  int64_t shift = from - lane; /* the window x + shift must not leave the first and the last block */
-  int64_t first = shift < 0 ? 1 : 0, last = shift > 0 ? pixels - 1 : pixels;
-  if (first) memcpy(y + lane, x + from, (size_t)n * sizeof *y);
-  for (int64_t i = first; i < last; ++i) {
-    ert_bits32 *d = y + i * LANES;
-    const ert_bits32 *s = x + i * LANES + shift;
-    for (int k = 0; k < LANES; ++k) d[k] = (s[k] & mask[k]) | (d[k] & ~mask[k]);
+#define MERGE(name, T)                                                                                        \
+  static void merge_##name(T *restrict y, const T *restrict x, int64_t pixels, int64_t lane, int64_t from,    \
+                           int64_t n) {                                                                       \
+    T mask[LANES];                                                                                            \
+    for (int64_t i = 0; i < LANES; ++i) mask[i] = i >= lane && i < lane + n ? (T) - 1 : 0;                    \
+    const int64_t shift = from - lane; /* the window x + shift must not leave the first and the last block */ \
+    const int64_t first = shift < 0 ? 1 : 0, last = shift > 0 ? pixels - 1 : pixels;                          \
+    if (first) memcpy(y + lane, x + from, (size_t)n * sizeof *y);                                             \
+    for (int64_t i = first; i < last; ++i) {                                                                  \
+      T *d = y + i * LANES;                                                                                   \
+      const T *s = x + i * LANES + shift;                                                                     \
+      for (int k = 0; k < LANES; ++k) d[k] = (T)((s[k] & mask[k]) | (d[k] & (T)~mask[k]));                    \
+    }                                                                                                         \
+    if (last < pixels) memcpy(y + last * LANES + lane, x + last * LANES + from, (size_t)n * sizeof *y);       \
   }
-  if (last < pixels) memcpy(y + last * LANES + lane, x + last * LANES + from, (size_t)n * sizeof *y);
-}
+MERGE(words, ert_bits32)
+MERGE(bytes, uint8_t)
 
-/* The same of every pixel of a block, all of which is copied if n is LANES. */
-static void copy_lanes(const ert_walk *w, ert_bits32 *y, const ert_bits32 *x, int64_t lane, int64_t from, int64_t n) {
+/* The same of every pixel of a block of elements of `size` bytes, all of which is copied if n is LANES. */
+static void copy_lanes(const ert_walk *w, size_t size, char *y, const char *x, int64_t lane, int64_t from, int64_t n) {
   if (n == LANES) {
-    ert_walk_copy(w, LANES * sizeof *y, y, x, 0, w->elements);
+    ert_walk_copy(w, LANES * size, y, x, 0, w->elements);
     return;
   }
   ert_cursor c;
   ert_walk_start(w, &c);
   for (int64_t left = w->elements, pixels; left > 0; left -= pixels, ert_walk_advance(w, &c, pixels)) {
+    char *to = y + (size_t)(c.offset[0] * LANES) * size;
+    const char *of = x + (size_t)(c.offset[1] * LANES) * size;
     pixels = ert_walk_left(w, &c);
-    merge_lanes(y + c.offset[0] * LANES, x + c.offset[1] * LANES, pixels, lane, from, n);
+    if (size == sizeof(ert_bits32))
+      merge_words((ert_bits32 *)(void *)to, (const ert_bits32 *)(const void *)of, pixels, lane, from, n);
+    else
+      merge_bytes((uint8_t *)to, (const uint8_t *)of, pixels, lane, from, n);
   }
 }
 
@@ -195,19 +204,20 @@ static void copy_lanes(const ert_walk *w, ert_bits32 *y, const ert_bits32 *x, in
 static void make_block(const ert_step *step, const concat_state *s, int64_t image, int64_t block) {
   const ert_tensor *out = step->out[0];
   int axis = out->rank == 1 ? 0 : 1;
-  ert_bits32 *y = (ert_bits32 *)out->data + image * s->image + block * s->block;
+  char *y = (char *)out->data + (size_t)(image * s->image + block * s->block) * s->size;
   int64_t channel = block * LANES, end = ert_min64(channel + LANES, out->shape[axis]), start = 0;
   for (uint32_t i = 0; i < step->n_in && start < end; ++i) {
     const concat_part *part = &s->parts[i];
     int64_t stop = start + extent(step, i, axis);
     if (stop == start) continue;
-    const ert_bits32 *x = (const ert_bits32 *)step->in[i]->data + image * part->image;
     while (channel < ert_min64(stop, end)) {
       int64_t from = channel - start, lane = channel % LANES;
       int64_t n = ert_min64(ert_min64(LANES - lane, LANES - from % LANES), ert_min64(stop, end) - channel);
       bool all =
           lane == 0 && from % LANES == 0 && channel + n == end; /* what lies past the last channel does not matter */
-      copy_lanes(&part->walk, y, x + from / LANES * part->block, lane, from % LANES, all ? LANES : n);
+      const int64_t at = image * part->image + from / LANES * part->block;
+      const char *x = (const char *)step->in[i]->data + (size_t)at * s->size;
+      copy_lanes(&part->walk, s->size, y, x, lane, from % LANES, all ? LANES : n);
       channel += n;
     }
     start = stop;

@@ -148,6 +148,44 @@ class _Builder:
         weights = self.random.standard_normal((c, 4 * c, 1, 1)).astype(np.float32)
         return self.op("Conv", all, self.constant(weights), shape=(1, c, h, w))
 
+    def levels(self, x: str, scale: float) -> str:
+        """x in steps of `scale`, a power of two."""
+        step, zero = self.constant(np.float32(scale)), self.constant(np.uint8(self.random.integers(60, 200)))
+        shape = self.shapes[x]
+        q = self.op("QuantizeLinear", x, step, zero, shape=shape)
+        return self.op("DequantizeLinear", q, step, zero, shape=shape)
+
+    def quantized(self, x: str) -> str:
+        """Convolutions of bytes, and what lies between them. Steps are powers of two: nothing else rounds."""
+        x = self.levels(x, 2.0**-5)
+        shape = self.shapes[x]
+        c = shape[1]
+        group = int(self.random.choice([1, c]))
+        weights = self.constant(self.random.integers(-64, 65, (c, c // group, 3, 3)).astype(np.int8))
+        scales = self.constant((2.0 ** self.random.integers(-7, -4, c)).astype(np.float32))
+        kernel = self.op("DequantizeLinear", weights, scales, shape=(c, c // group, 3, 3), axis=0)
+        y = self.op("Conv", x, kernel, shape=shape, pads=[1] * 4, group=group)
+        if self.random.random() < 0.5:
+            y = self.op("Relu", y, shape=shape)
+        y = self.levels(y, 2.0**-3)
+        for _ in range(int(self.random.integers(1, 4))):
+            kind = str(self.random.choice(["Add", "Concat", "MaxPool", "AveragePool", "Transpose", "Slice"]))
+            own = self.shapes[y]
+            if kind == "Add":
+                y = self.op("Add", y, y if own != shape else x, shape=own)
+            elif kind == "Concat":
+                y = self.op("Concat", y, self.levels(y, 2.0**-4), axis=1, shape=(1, 2 * own[1], *own[2:]))
+            elif kind == "Transpose":
+                y = self.op("Transpose", y, perm=[0, 1, 3, 2], shape=(*own[:2], own[3], own[2]))
+            elif kind == "Slice":
+                bounds = (self.constant(np.array([n], np.int64)) for n in (0, 1, 2))
+                y = self.op("Slice", y, *bounds, shape=(*own[:2], 1, own[3]))
+            elif min(own[2:]) > 1:
+                smaller = (*own[:2], own[2] - 1, own[3] - 1)
+                y = self.op(kind, y, shape=smaller, kernel_shape=[2, 2])
+            y = self.levels(y, float(self.random.choice([2.0**-3, 2.0**-2])))
+        return y
+
     def dense(self, x: str) -> str:
         n, c, h, w = self.shapes[x]
         flat = self.op("Flatten", x, shape=(n, c * h * w))
@@ -183,7 +221,7 @@ def random_model(seed: int) -> ModelProto:
         b.twice,
         b.joined,
     ]
-    x, outputs = "x", []
+    x, outputs = b.quantized("x") if seed % 4 == 3 else "x", []
     for _ in range(int(b.random.integers(2, 7))):
         x = blocks[int(b.random.integers(len(blocks)))](x)
         if b.random.random() < 0.15:
@@ -196,6 +234,6 @@ def random_model(seed: int) -> ModelProto:
         return helper.make_tensor_value_info(name, TensorProto.FLOAT, b.shapes[name])
 
     graph = helper.make_graph(b.nodes, "random", [info("x")], [info(name) for name in outputs], b.weights)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
     checker.check_model(model)
     return model

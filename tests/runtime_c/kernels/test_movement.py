@@ -24,18 +24,19 @@ def test_concat(dtype: type) -> None:
     check_op(Concat(1), [random_array(rng, (2, 70_000), dtype), random_array(rng, (2, 33_000), dtype)], "concat")
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
 @pytest.mark.parametrize("spatial", [(), (1,), (3, 5), (2, 2, 3)])
-def test_concat_blocks_of_channels(spatial: tuple[int, ...]) -> None:
+def test_concat_blocks_of_channels(spatial: tuple[int, ...], dtype: type) -> None:
     rng = np.random.default_rng(2)
     for channels in ((16, 32), (16, 5), (5, 16), (1, 1, 1), (24, 24), (3, 30, 2, 17), (7, 0, 9), (40, 3, 16), (15, 2)):
         for batch in (1, 2):
-            parts = [random_array(rng, (batch, n, *spatial), np.float32) for n in channels]
+            parts = [random_array(rng, (batch, n, *spatial), dtype) for n in channels]
             check_op(Concat(1), parts, "concat", layouts=Layout.BLOCK16)
     for axis in range(2 + len(spatial)):
         if axis != 1:
             shape = (2, 19, *spatial)
             parts = [
-                random_array(rng, tuple(n if d == axis else k for d, k in enumerate(shape)), np.float32) for n in (1, 3)
+                random_array(rng, tuple(n if d == axis else k for d, k in enumerate(shape)), dtype) for n in (1, 3)
             ]
             check_op(Concat(axis), parts, "concat", layouts=Layout.BLOCK16)
 
