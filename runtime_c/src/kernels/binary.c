@@ -10,15 +10,13 @@
 #include "kernels/unary_kinds.h"
 
 enum {
-  UNIT = 256,   /* elements of a unit of work; a multiple of 16 */
   CHUNK = 4096, /* elements computed before the activation passes over them; a multiple of 16 */
   SHORT = 64,   /* rows shorter than this are repeated into a tile */
   TILE = 1024,  /* elements of a tile, at least */
 };
 
 typedef struct binary_state {
-  ert_walk walk; /* of a, b and y */
-  int64_t units;
+  ert_walk walk;      /* of a, b and y */
   ert_binary_row row; /* NULL: float32 to float32 */
   const ert_simd *simd;
   ert_activation activation;
@@ -103,8 +101,7 @@ static edgert_status prepare(ert_prepare *p) {
   if (s->repeated >= 0) p->step->scratch_bytes = (size_t)s->tile_size * s->in_size;
 
   bool slow = s->kind == ERT_BINARY_POW || s->kind == ERT_BINARY_MOD || s->kind == ERT_BINARY_FMOD;
-  s->units = w->elements / UNIT + (w->elements % UNIT != 0);
-  p->step->tasks = ert_cut(s->units, UNIT * (slow ? 30 : 1), p->workers);
+  p->step->tasks = ert_cut_elements(w->elements, slow ? 30 : 1, p->workers);
   return EDGERT_OK;
 }
 
@@ -121,8 +118,8 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   const int last = w->rank - 1;
   const char *in[2] = {step->in[0]->data, step->in[1]->data};
   char *y = step->out[0]->data;
-  int64_t at = ert_cut_at(s->units, step->tasks, begin) * UNIT;
-  const int64_t stop = ert_min64(ert_cut_at(s->units, step->tasks, end) * UNIT, w->elements);
+  int64_t at = ert_cut_element_at(w->elements, step->tasks, begin);
+  const int64_t stop = ert_cut_element_at(w->elements, step->tasks, end);
   if (at >= stop) return;
   if (s->repeated >= 0) in[s->repeated] = make_tile(s, in[s->repeated], scratch);
 

@@ -5,14 +5,11 @@
 #include "kernels/tensor.h"
 #include "kernels/walk.h"
 
-enum { UNIT = 256 }; /* elements of a unit of work */
-
 typedef void (*cast_function)(const void *x, void *y, int64_t n);
 
 typedef struct cast_state {
   ert_walk walk;
   cast_function function;
-  int64_t units;
   size_t in_size, out_size;
 } cast_state;
 
@@ -102,16 +99,15 @@ static edgert_status prepare(ert_prepare *p) {
   s->in_size = ert_dtype_bytes(x->dtype);
   s->out_size = ert_dtype_bytes(y->dtype);
   ert_walk_over(2, (const ert_tensor *[]){x, y}, &s->walk);
-  s->units = x->elements / UNIT + (x->elements % UNIT != 0);
-  p->step->tasks = ert_cut(s->units, UNIT, p->workers);
+  p->step->tasks = ert_cut_elements(x->elements, 1, p->workers);
   return EDGERT_OK;
 }
 
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   (void)scratch;
   const cast_state *s = step->state;
-  int64_t at = ert_cut_at(s->units, step->tasks, begin) * UNIT;
-  const int64_t stop = ert_min64(ert_cut_at(s->units, step->tasks, end) * UNIT, s->walk.elements);
+  int64_t at = ert_cut_element_at(s->walk.elements, step->tasks, begin);
+  const int64_t stop = ert_cut_element_at(s->walk.elements, step->tasks, end);
   ert_cursor c;
   if (at < stop) ert_walk_seek(&s->walk, at, &c);
   while (at < stop) {

@@ -4,17 +4,14 @@
 #include "kernels/tensor.h"
 #include "kernels/walk.h"
 
-enum { UNIT = 256 }; /* elements of a unit of work */
-
 typedef void (*quantize_row)(const float *x, float scale, int32_t zero, void *y, int64_t n);
 typedef void (*dequantize_row)(const void *x, int64_t zero, float scale, float *y, int64_t n);
 
 typedef struct quantize_state {
   quantize_row quantize;
   dequantize_row dequantize;
-  const ert_i8 *bytes; /* what both are for u8; else NULL */
-  ert_walk walk;       /* of x and y */
-  int64_t units;
+  const ert_i8 *bytes;           /* what both are for u8; else NULL */
+  ert_walk walk;                 /* of x and y */
   int64_t channels, inner;       /* runs of `inner` elements share a scale; `channels` such runs in turn */
   size_t in_size, out_size;      /* of an element */
   int64_t scale_step, zero_step; /* 1 by axis, 0 for all */
@@ -89,8 +86,7 @@ static edgert_status prepare_both(ert_prepare *p, const ert_tensor *quantized, c
   s->out_size = ert_dtype_bytes(p->step->out[0]->dtype);
   ert_walk_over(2, (const ert_tensor *[]){x, p->step->out[0]}, &s->walk);
   if (x->layout == ERT_LAYOUT_BLOCK16) s->inner = s->walk.elements;
-  s->units = s->walk.elements / UNIT + (s->walk.elements % UNIT != 0);
-  p->step->tasks = ert_cut(s->units, UNIT, p->workers);
+  p->step->tasks = ert_cut_elements(s->walk.elements, 1, p->workers);
   return EDGERT_OK;
 }
 
@@ -141,8 +137,8 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   const quantize_state *s = step->state;
   const ert_tensor *zeros = step->n_in > 2 ? step->in[2] : NULL;
   const float *scales = step->in[1]->data;
-  int64_t at = ert_cut_at(s->units, step->tasks, begin) * UNIT;
-  const int64_t stop = ert_min64(ert_cut_at(s->units, step->tasks, end) * UNIT, s->walk.elements);
+  int64_t at = ert_cut_element_at(s->walk.elements, step->tasks, begin);
+  const int64_t stop = ert_cut_element_at(s->walk.elements, step->tasks, end);
   ert_cursor c;
   if (at < stop) ert_walk_seek(&s->walk, at, &c);
   while (at < stop) {

@@ -8,7 +8,6 @@
 #include "kernels/walk.h"
 
 enum {
-  UNIT = 256,   /* elements of a unit of work; a multiple of 16 */
   CHUNK = 4096, /* elements computed before the activation passes over them; a multiple of 16 */
 };
 
@@ -16,7 +15,6 @@ typedef struct scale_shift_state {
   const ert_simd *simd;
   ert_activation activation;
   ert_walk walk; /* of x and y */
-  int64_t units;
   int64_t inner; /* elements in a run that shares its parameters */
   int64_t runs;  /* before the parameters repeat */
   int64_t step;  /* parameters of a run */
@@ -58,8 +56,7 @@ static edgert_status prepare(ert_prepare *p) {
   } else {
     s->form = ERT_FORM_B_ONE, s->inner = pixels, s->runs = x->shape[1], s->step = 1;
   }
-  s->units = s->walk.elements / UNIT + (s->walk.elements % UNIT != 0);
-  p->step->tasks = ert_cut(s->units, UNIT, p->workers);
+  p->step->tasks = ert_cut_elements(s->walk.elements, 1, p->workers);
   return EDGERT_OK;
 }
 
@@ -68,8 +65,8 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   const scale_shift_state *s = step->state;
   const float *x = step->in[0]->data;
   float *y = step->out[0]->data;
-  int64_t at = ert_cut_at(s->units, step->tasks, begin) * UNIT;
-  const int64_t stop = ert_min64(ert_cut_at(s->units, step->tasks, end) * UNIT, s->walk.elements);
+  int64_t at = ert_cut_element_at(s->walk.elements, step->tasks, begin);
+  const int64_t stop = ert_cut_element_at(s->walk.elements, step->tasks, end);
   ert_cursor c;
   if (at < stop) ert_walk_seek(&s->walk, at, &c);
   while (at < stop) {

@@ -5,15 +5,12 @@
 #include "kernels/unary_kinds.h"
 #include "kernels/walk.h"
 
-enum {
-  UNIT = 256,   /* elements of a unit of work */
-  CHUNK = 4096, /* elements of the output that stay in the cache while all inputs are added */
-};
+enum { CHUNK = 4096 }; /* elements of the output that stay in the cache while all inputs are added */
 
 typedef struct sum_state {
   const ert_simd *simd;
   ert_activation activation;
-  int64_t elements, units;
+  int64_t elements;
   ert_walk walks[]; /* of the output and each input */
 } sum_state;
 
@@ -35,8 +32,7 @@ static edgert_status prepare(ert_prepare *p) {
   s->simd = p->simd;
   for (uint32_t i = 0; i < step->n_in; i++) ert_walk_over(2, (const ert_tensor *[]){y, step->in[i]}, &s->walks[i]);
   s->elements = s->walks[0].elements;
-  s->units = s->elements / UNIT + (s->elements % UNIT != 0);
-  p->step->tasks = ert_cut(s->units, UNIT * (int64_t)step->n_in, p->workers);
+  p->step->tasks = ert_cut_elements(s->elements, step->n_in, p->workers);
   return EDGERT_OK;
 }
 
@@ -61,8 +57,8 @@ static void add(const sum_state *s, const ert_walk *w, bool first, bool last, fl
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   (void)scratch;
   const sum_state *s = step->state;
-  int64_t at = ert_cut_at(s->units, step->tasks, begin) * UNIT;
-  const int64_t stop = ert_min64(ert_cut_at(s->units, step->tasks, end) * UNIT, s->elements);
+  int64_t at = ert_cut_element_at(s->elements, step->tasks, begin);
+  const int64_t stop = ert_cut_element_at(s->elements, step->tasks, end);
   for (int64_t n; at < stop; at += n) {
     n = ert_min64(stop - at, CHUNK);
     for (uint32_t i = 0; i < step->n_in; i++)

@@ -65,4 +65,16 @@ static inline int64_t ert_cut_at(int64_t units, int64_t tasks, int64_t task) {
   return units / tasks * task + ert_min64(task, units % tasks);
 }
 
+/* The same for flat elements in units of ERT_UNIT, `cost` moves an element. */
+enum { ERT_UNIT = 256 }; /* a multiple of 16 */
+
+static inline int64_t ert_cut_elements(int64_t elements, int64_t cost, uint32_t workers) {
+  return ert_cut(elements / ERT_UNIT + (elements % ERT_UNIT != 0), ERT_UNIT * cost, workers);
+}
+
+static inline int64_t ert_cut_element_at(int64_t elements, int64_t tasks, int64_t task) {
+  const int64_t units = elements / ERT_UNIT + (elements % ERT_UNIT != 0);
+  return ert_min64(ert_cut_at(units, tasks, task) * ERT_UNIT, elements);
+}
+
 #endif

@@ -10,11 +10,8 @@
 
 typedef void (*unary_function)(int kind, float alpha, float beta, const void *x, void *y, int64_t n);
 
-enum { UNIT = 256 }; /* elements of a unit of work */
-
 typedef struct unary_state {
   ert_walk walk;
-  int64_t units;
   unary_function function; /* NULL: the float32 function of the instruction set */
   void (*simd)(int kind, float alpha, float beta, const float *x, float *y, size_t n);
   size_t in_size, out_size; /* of an element */
@@ -171,16 +168,15 @@ static edgert_status unary_prepare(ert_prepare *p) {
     s->function = x->dtype == EDGERT_BOOL ? unary_not : integer_functions[x->dtype];
   }
   ert_walk_over(2, (const ert_tensor *[]){x, y}, &s->walk);
-  s->units = s->walk.elements / UNIT + (s->walk.elements % UNIT != 0);
-  p->step->tasks = ert_cut(s->units, UNIT * expected_cost(s->kind), p->workers);
+  p->step->tasks = ert_cut_elements(s->walk.elements, expected_cost(s->kind), p->workers);
   return EDGERT_OK;
 }
 
 static void unary_run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   (void)scratch;
   const unary_state *s = step->state;
-  int64_t at = ert_cut_at(s->units, step->tasks, begin) * UNIT;
-  const int64_t stop = ert_min64(ert_cut_at(s->units, step->tasks, end) * UNIT, s->walk.elements);
+  int64_t at = ert_cut_element_at(s->walk.elements, step->tasks, begin);
+  const int64_t stop = ert_cut_element_at(s->walk.elements, step->tasks, end);
   ert_cursor c;
   if (at < stop) ert_walk_seek(&s->walk, at, &c);
   while (at < stop) {

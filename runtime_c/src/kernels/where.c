@@ -3,12 +3,9 @@
 #include "kernels/rows.h"
 #include "kernels/tensor.h"
 
-enum { UNIT = 256 }; /* elements of a unit of work */
-
 typedef struct where_state {
   ert_walk walk; /* of the condition, a, b and y */
-  int64_t units;
-  size_t size; /* of an element */
+  size_t size;   /* of an element */
 } where_state;
 
 static edgert_status prepare(ert_prepare *p) {
@@ -23,8 +20,7 @@ static edgert_status prepare(ert_prepare *p) {
   ERT_TRY(ert_expect_dtype(p, p->step->out[0], (edgert_dtype)a->dtype));
   ERT_TRY(ert_broadcast_plan(p, 3, &s->walk));
   s->size = ert_dtype_bytes(a->dtype);
-  s->units = s->walk.elements / UNIT + (s->walk.elements % UNIT != 0);
-  p->step->tasks = ert_cut(s->units, UNIT, p->workers);
+  p->step->tasks = ert_cut_elements(s->walk.elements, 1, p->workers);
   return EDGERT_OK;
 }
 
@@ -34,8 +30,8 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   const ert_walk *w = &s->walk;
   const int last = w->rank - 1;
   const int64_t by_c = w->stride[0][last], by_a = w->stride[1][last], by_b = w->stride[2][last];
-  int64_t at = ert_cut_at(s->units, step->tasks, begin) * UNIT;
-  const int64_t stop = ert_min64(ert_cut_at(s->units, step->tasks, end) * UNIT, w->elements);
+  int64_t at = ert_cut_element_at(w->elements, step->tasks, begin);
+  const int64_t stop = ert_cut_element_at(w->elements, step->tasks, end);
   if (at >= stop) return;
 
   ert_cursor cursor;
