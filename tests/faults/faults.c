@@ -2,19 +2,7 @@
  * turn, once and from then on: a clean error or success, and nothing stays allocated. */
 #include <stdatomic.h>
 
-#include "../runtime_c/test.h"
-#include "base/fault.h"
-
-static struct {
-  uint32_t calls, fail_at; /* the call to fail, counted from 1; 0: none */
-  bool for_ever;
-} plan;
-
-static bool refuse(ert_operation operation) {
-  (void)operation;
-  plan.calls++;
-  return plan.fail_at > 0 && (plan.for_ever ? plan.calls >= plan.fail_at : plan.calls == plan.fail_at);
-}
+#include "../runtime_c/refuse.h"
 
 /* Blocks that the library holds; the linker leads its only allocating and freeing calls here. */
 static atomic_int held;
@@ -78,27 +66,9 @@ static edgert_status use(const char *path) {
   return status;
 }
 
-static void every_operation_fails(const char *path, uint32_t *operations, uint32_t *failures) {
-  plan.fail_at = plan.calls = 0;
-  CHECK(use(path) == EDGERT_OK);
-  uint32_t count = plan.calls;
-  *operations += count;
-  for (uint32_t k = 1; k <= 2 * count; k++) {
-    plan.calls = 0;
-    plan.fail_at = (k + 1) / 2;
-    plan.for_ever = k % 2 == 0;
-    edgert_status status = use(path);
-    CHECK(status == EDGERT_OK || status == EDGERT_ERROR_OUT_OF_MEMORY || status == EDGERT_ERROR_IO ||
-          status == EDGERT_ERROR_THREAD);
-    CHECK(status == EDGERT_OK || *edgert_last_error() != '\0');
-    *failures += status != EDGERT_OK;
-  }
-}
-
 int main(int count, char **arguments) {
   uint32_t operations = 0, failures = 0;
-  ert_fault_hook = refuse;
-  for (int i = 1; i < count; i++) every_operation_fails(arguments[i], &operations, &failures);
+  for (int i = 1; i < count; i++) operations += refuse_each(use, arguments[i], &failures);
   printf("%d bundles, %u operations, %u clean errors\n", count - 1, operations, failures);
   CHECK(count > 1 && failures > operations); /* hardly any of them can be done without */
   return 0;

@@ -1,29 +1,11 @@
 /* Opening bundles: good ones, and every kind of damage. What opens in spite of damage is run. */
 #include "base/checked.h"
 #include "bundle/flatbuffer.h"
+#include "metadata.h"
 #include "platform/clock.h"
-#include "platform/sha256.h"
-#include "test.h"
-
-enum { HEADER = 128, DIGEST_AT = 64, METADATA_LENGTH_AT = 32 };
 
 static file good;
 static const char *path, *small_path;
-
-static uint64_t metadata_length(const file *f) {
-  uint64_t length;
-  memcpy(&length, f->data + METADATA_LENGTH_AT, sizeof length);
-  return length;
-}
-
-/* Makes the digest of header and metadata right again, so that damage reaches the checks behind it. */
-static void sign(file *f) {
-  ert_sha256 hash;
-  ert_sha256_start(&hash);
-  ert_sha256_add(&hash, f->data, DIGEST_AT);
-  if (ert_within(HEADER, metadata_length(f), f->bytes)) ert_sha256_add(&hash, f->data + HEADER, metadata_length(f));
-  ert_sha256_finish(&hash, f->data + DIGEST_AT);
-}
 
 static edgert_status open_with(const file *f, edgert_integrity integrity, edgert_bundle **bundle) {
   edgert_open_options options = {.struct_size = sizeof options, .integrity = integrity, .threads = 2};

@@ -2,19 +2,7 @@
  * leak (which the sanitised build would report). And: a run allocates nothing. */
 #include <stdatomic.h>
 
-#include "base/fault.h"
-#include "test.h"
-
-static struct {
-  uint32_t calls, fail_at; /* the call to fail, counted from 1; 0: none */
-  bool for_ever;
-} plan;
-
-static bool refuse(ert_operation operation) {
-  (void)operation;
-  plan.calls++;
-  return plan.fail_at > 0 && (plan.for_ever ? plan.calls >= plan.fail_at : plan.calls == plan.fail_at);
-}
+#include "refuse.h"
 
 /* Allocators called by the library; the linker leads all its calls here (CMakeLists.txt). */
 static atomic_uint allocations;
@@ -71,26 +59,9 @@ static edgert_status use(const char *path) {
 static const char *path;
 
 static void every_operation_fails(void) {
-  ert_fault_hook = refuse;
-  plan.calls = plan.fail_at = 0;
-  CHECK(use(path) == EDGERT_OK);
-  uint32_t operations = plan.calls, failures = 0;
-  CHECK(operations > 10);
-  for (int for_ever = 0; for_ever < 2; for_ever++) {
-    for (uint32_t k = 1; k <= operations; k++) {
-      plan.calls = 0;
-      plan.fail_at = k;
-      plan.for_ever = for_ever == 1;
-      edgert_status status = use(path);
-      CHECK(status == EDGERT_OK || status == EDGERT_ERROR_OUT_OF_MEMORY || status == EDGERT_ERROR_IO ||
-            status == EDGERT_ERROR_THREAD);
-      CHECK(status == EDGERT_OK || *edgert_last_error() != '\0');
-      failures += status != EDGERT_OK;
-    }
-  }
-  ert_fault_hook = NULL;
+  uint32_t failures = 0, operations = refuse_each(use, path, &failures);
   printf("  %u operations, %u clean errors\n", operations, failures);
-  CHECK(failures == 2 * operations); /* none of them can be done without */
+  CHECK(operations > 10 && failures == 2 * operations); /* none of them can be done without */
   CHECK(use(path) == EDGERT_OK);
 }
 

@@ -1,11 +1,9 @@
 /* Golden samples: what they hold, that the program answers them, and samples that are not the program's. */
 #include <stdbool.h>
 
-#include "platform/sha256.h"
-#include "test.h"
+#include "metadata.h"
 
 enum { ROWS = 64, COLUMNS = 96, SIZE = ROWS * COLUMNS }; /* as in bundles.py */
-enum { HEADER = 128, DIGEST_AT = 64, METADATA_LENGTH_AT = 32 };
 
 static file good;
 
@@ -87,20 +85,6 @@ static void hashed_before_use(void) {
   edgert_session_close(session);
   edgert_bundle_close(bundle);
   free(f.data);
-}
-
-static uint64_t metadata_length(const file *f) {
-  uint64_t length;
-  memcpy(&length, f->data + METADATA_LENGTH_AT, sizeof length);
-  return length;
-}
-
-static void sign(file *f) {
-  ert_sha256 hash;
-  ert_sha256_start(&hash);
-  ert_sha256_add(&hash, f->data, DIGEST_AT);
-  ert_sha256_add(&hash, f->data + HEADER, metadata_length(f));
-  ert_sha256_finish(&hash, f->data + DIGEST_AT);
 }
 
 static bool arena_is_small(const edgert_bundle *bundle) {
