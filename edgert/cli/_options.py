@@ -10,6 +10,7 @@ import typer
 __all__ = [
     "Bgr",
     "BundlePath",
+    "Duration",
     "Inputs",
     "Integrity",
     "Isa",
@@ -17,10 +18,12 @@ __all__ = [
     "Layout",
     "Mean",
     "Pins",
+    "Runs",
     "Shapes",
     "Std",
     "Target",
     "Threads",
+    "Warmup",
     "Winograd",
 ]
 
@@ -42,6 +45,9 @@ Integrity = Annotated[
         "--integrity", metavar="full|metadata", help="full: hash everything; metadata: leave weights untouched."
     ),
 ]
+Warmup = Annotated[int, typer.Option("--warmup", metavar="N", min=0, help="Runs before the counted ones.")]
+Runs = Annotated[int, typer.Option("--runs", metavar="N", min=0, help="Counted runs; 0: as many as fit in --duration.")]
+Duration = Annotated[float, typer.Option("--duration", metavar="SECONDS", min=0, help="For so long, when --runs is 0.")]
 Inputs = Annotated[
     list[str] | None,
     typer.Option("--input", "-i", metavar="NAME=FILE", help="An input: npy, npz, pb, png or jpg; repeatable."),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-from edgert.cli._options import BundlePath, Inputs, Integrity, Isa, Json, Target, Threads
+from edgert.cli._options import BundlePath, Duration, Inputs, Integrity, Isa, Json, Runs, Target, Threads, Warmup
 
 __all__ = ["bench"]
 
@@ -18,13 +16,9 @@ def bench(
     threads: Threads = 0,
     isa: Isa = None,
     integrity: Integrity = "full",
-    warmup: Annotated[int, typer.Option("--warmup", metavar="N", min=0, help="Runs before the counted ones.")] = 5,
-    runs: Annotated[
-        int, typer.Option("--runs", metavar="N", min=0, help="Counted runs; 0: as many as fit in --duration.")
-    ] = 0,
-    duration: Annotated[
-        float, typer.Option("--duration", metavar="SECONDS", min=0, help="For so long, when --runs is 0.")
-    ] = 2.0,
+    warmup: Warmup = 5,
+    runs: Runs = 0,
+    duration: Duration = 2.0,
     json: Json = False,
 ) -> None:
     """Measure latency and memory. Percentiles of the runs, time to open, first run, peak memory."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from edgert.cli._options import BundlePath, Inputs, Isa, Json, Target, Threads
+from edgert.cli._options import BundlePath, Inputs, Isa, Json, Target, Threads, Warmup
 
 __all__ = ["profile"]
 
@@ -17,7 +17,7 @@ def profile(
     target: Target = None,
     threads: Threads = 0,
     isa: Isa = None,
-    warmup: Annotated[int, typer.Option("--warmup", metavar="N", min=0, help="Runs before the counted ones.")] = 3,
+    warmup: Warmup = 3,
     runs: Annotated[int, typer.Option("--runs", metavar="N", min=1, help="Counted runs.")] = 20,
     json: Json = False,
 ) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgert.cli._options import BundlePath, Isa, Json, Target, Threads
+from edgert.cli._options import BundlePath, Duration, Isa, Json, Runs, Target, Threads
 
 if TYPE_CHECKING:
     from edgert.selftest import SelfTest
@@ -22,12 +22,8 @@ def selftest(
     deadline_ms: Annotated[
         float | None, typer.Option("--deadline-ms", metavar="MS", min=0, help="FAIL if p99 takes longer.")
     ] = None,
-    runs: Annotated[
-        int, typer.Option("--runs", metavar="N", min=0, help="Timed runs; 0: as many as fit in --duration.")
-    ] = 0,
-    duration: Annotated[
-        float, typer.Option("--duration", metavar="SECONDS", min=0, help="For so long, when --runs is 0.")
-    ] = 1.0,
+    runs: Runs = 0,
+    duration: Duration = 1.0,
     json: Json = False,
 ) -> None:
     """Verify integrity, golden outputs and latency. Exit code 0: PASS, 1: FAIL."""

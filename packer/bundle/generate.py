@@ -122,9 +122,11 @@ def _c_source() -> str:
     return "\n".join([*lines, "};", ""])
 
 
-def _python_schema() -> str:
-    lines = [
-        '"""The metadata schema. Generated from edgert.fbs; do not edit: run',
+def _python_module(about: str, source: str, table: str, row: str, fields: Sequence[str]) -> list[str]:
+    """The beginning of a module of one table, up to where it is assigned; `row` names its rows and has `fields`."""
+    name, _, told = row.partition(": ")
+    return [
+        f'"""{about}. Generated from {source}; do not edit: run',
         f"`{_COMMAND}`.",
         '"""',
         "",
@@ -132,19 +134,23 @@ def _python_schema() -> str:
         "",
         "from typing import Final, NamedTuple",
         "",
-        '__all__ = ["TABLES", "Field"]',
+        f'__all__ = ["{table}", "{name}"]',
         "",
         "",
-        "class Field(NamedTuple):",
-        '    """A field; its id is its position in the table."""',
+        f"class {name}(NamedTuple):",
+        f'    """{told}"""',
         "",
-        "    name: str",
-        '    type: str  # as in the schema: "ulong", "string", "[long]", "[Tensor]"',
-        "    default: int",
+        *(f"    {field}" for field in fields),
         "",
         "",
-        "TABLES: Final[dict[str, tuple[Field, ...]]] = {",
     ]
+
+
+def _python_schema() -> str:
+    fields = ("name: str", 'type: str  # as in the schema: "ulong", "string", "[long]", "[Tensor]"', "default: int")
+    row = "Field: A field; its id is its position in the table."
+    lines = _python_module("The metadata schema", "edgert.fbs", "TABLES", row, fields)
+    lines.append("TABLES: Final[dict[str, tuple[Field, ...]]] = {")
     for name, table in load_schema().items():
         lines.append(f'    "{name}": (')
         for field in table.fields:
@@ -155,30 +161,10 @@ def _python_schema() -> str:
 
 
 def _python_errors(errors: tuple[_Error, ...]) -> str:
-    lines = [
-        '"""Every error of the runtime. Generated from errors.def; do not edit: run',
-        f"`{_COMMAND}`.",
-        '"""',
-        "",
-        "from __future__ import annotations",
-        "",
-        "from typing import Final, NamedTuple",
-        "",
-        '__all__ = ["ERRORS", "Error"]',
-        "",
-        "",
-        "class Error(NamedTuple):",
-        '    """One error: number of the C API, names, what happened, what to do."""',
-        "",
-        "    number: int",
-        "    name: str",
-        "    id: str",
-        "    sentence: str",
-        "    hint: str",
-        "",
-        "",
-        "ERRORS: Final = (",
-    ]
+    fields = ("number: int", "name: str", "id: str", "sentence: str", "hint: str")
+    row = "Error: One error: number of the C API, names, what happened, what to do."
+    lines = _python_module("Every error of the runtime", "errors.def", "ERRORS", row, fields)
+    lines.append("ERRORS: Final = (")
     for e in errors:
         texts = (f'"{text}"' for text in (e.name, e.id, e.sentence, e.hint))
         lines += ["    Error(", *(f"        {value}," for value in (e.number, *texts)), "    ),"]

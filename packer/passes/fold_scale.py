@@ -12,7 +12,7 @@ import numpy as np
 from packer.ir import Graph, Node, Value
 from packer.ir.ops import Binary, Conv, ConvTranspose, MatMul, ScaleShift
 from packer.passes.affine import as_affine, narrowed
-from packer.passes.rewrite import Uses, fresh
+from packer.passes.rewrite import Uses, constants_for
 
 __all__ = ["fold_scale"]
 
@@ -43,14 +43,13 @@ def fold_scale(graph: Graph) -> Graph:
         if parameters is None:
             nodes.append(node)
             continue
-        names = []
-        for part, data in parameters.items():
-            name = fresh(graph, f"{node.outputs[0]}.{part}", taken)
-            values.append(Value.constant(name, data))
-            names.append(name)
+        constants = constants_for(graph, node, parameters, taken)
+        values += constants
         absorbed.add(maker.outputs[0])
         op = replace(maker.op, activation=node.op.activation)
-        nodes.append(Node(op, (maker.inputs[0], *names), node.outputs, maker.sources + node.sources))
+        nodes.append(
+            Node(op, (maker.inputs[0], *(c.name for c in constants)), node.outputs, maker.sources + node.sources)
+        )
     if not absorbed:
         return graph
     return graph.replaced([n for n in nodes if n.outputs[0] not in absorbed], values)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from packer.ir import Graph, Node, Value
 from packer.ir.ops import Activation, Binary, ScaleShift
 from packer.passes.affine import as_affine, narrowed
-from packer.passes.rewrite import Uses, fresh
+from packer.passes.rewrite import Uses, constants_for
 
 __all__ = ["make_scale_shift"]
 
@@ -32,14 +32,11 @@ def make_scale_shift(graph: Graph) -> Graph:
         if parameters is None:
             nodes.append(node)
             continue
-        names = []
-        for part, data in parameters.items():
-            name = fresh(graph, f"{node.outputs[0]}.{part}", taken)
-            values.append(Value.constant(name, data))
-            names.append(name)
+        constants = constants_for(graph, node, parameters, taken)
+        values += constants
         absorbed.add(maker.outputs[0])
         op = ScaleShift(_activation(node))
-        nodes.append(Node(op, (first[0], *names), node.outputs, maker.sources + node.sources))
+        nodes.append(Node(op, (first[0], *(c.name for c in constants)), node.outputs, maker.sources + node.sources))
     if not absorbed:
         return graph
     return graph.replaced([n for n in nodes if n.outputs[0] not in absorbed], values)

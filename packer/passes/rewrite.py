@@ -1,10 +1,14 @@
-"""What rewriting passes share: a view of who uses what, and fresh names."""
+"""What rewriting passes share: a view of who uses what, fresh names, and new constants."""
 
 from __future__ import annotations
 
-from packer.ir import Graph, Node
+from collections.abc import Mapping
 
-__all__ = ["Uses", "fresh"]
+import numpy as np
+
+from packer.ir import Graph, Node, Value
+
+__all__ = ["Uses", "constants_for", "fresh"]
 
 
 class Uses:
@@ -34,3 +38,8 @@ def fresh(graph: Graph, stem: str, taken: set[str]) -> str:
         name = f"{stem}.{number}"
     taken.add(name)
     return name
+
+
+def constants_for(graph: Graph, node: Node, parameters: Mapping[str, np.ndarray], taken: set[str]) -> list[Value]:
+    """The parameters as constants, each named after the node's output and itself; the names are added to `taken`."""
+    return [Value.constant(fresh(graph, f"{node.outputs[0]}.{k}", taken), data) for k, data in parameters.items()]
