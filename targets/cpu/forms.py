@@ -63,7 +63,7 @@ def forms(graph: Graph, node: Node, winograd: str = "strict", precision: str = "
                 for way in ways
             ]
     output = graph.type(node.outputs[0])
-    if _blocked_bytes(graph, node) and output.rank >= 3 and output.elements > 0:
+    if output.rank >= 3 and output.elements > 0 and _blocked_bytes(graph, node):
         return (*found, _form(graph, node, BLOCK16, BLOCK16))
     if output.dtype is not DType.F32 or output.rank < 3 or output.elements == 0 or len(node.outputs) > 1:
         return tuple(found)

@@ -1,4 +1,5 @@
-"""A quantised network of all that is computed in bytes, after every stage: against onnxruntime, on every instruction set.
+"""A quantised network of all that is computed in bytes, after every stage: against onnxruntime, by every
+instruction set.
 
 Convolutions, matrix products, pools, moved and joined values have exact sums and onnxruntime's rounding, and so its
 very bytes. Sums and means of windows round products by a quotient of scales; onnxruntime adds zero points to those, or
