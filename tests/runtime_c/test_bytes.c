@@ -1,0 +1,124 @@
+/* Inner loops of bytes: every instruction set gives the very bits of the scalar specification, over random geometries. */
+#include <math.h>
+
+#include "kernels/simd/i8.h"
+#include "test.h"
+
+static uint32_t seed = 1;
+
+static size_t below(size_t n) { return next_random(&seed) % n; }
+
+/* Exactly `n` random bytes, so that sanitizers see a step beyond. The caller frees them. */
+static void *bytes(size_t n) {
+  uint8_t *values = malloc(n + (n == 0));
+  CHECK(values != NULL);
+  for (size_t i = 0; i < n; i++) values[i] = (uint8_t)next_random(&seed);
+  return values;
+}
+
+/* Biases and scales of `n` channels: results fill the range of bytes, and some more. */
+static int32_t *biases(size_t n) {
+  int32_t *values = bytes(n * sizeof *values);
+  for (size_t i = 0; i < n; i++) values[i] = (int32_t)below(20001) - 10000;
+  return values;
+}
+
+static float *scales(size_t n) {
+  float *values = bytes(n * sizeof *values);
+  for (size_t i = 0; i < n; i++) values[i] = (float)below(1000) / 1e6f;
+  return values;
+}
+
+static ert_i8_finish random_finish(bool residual) {
+  const int32_t zero = (int32_t)below(256), sum_zero = (int32_t)below(256);
+  const int32_t lo = (int32_t)below(100), hi = lo + (int32_t)below(156);
+  ert_i8_finish f = {.lo = (float)(lo - zero), .hi = (float)(hi - zero), .zero = zero, .twice = residual || below(2)};
+  f.own = 0.7f, f.other = 0.4f;
+  f.other_zero = (int32_t)below(256), f.sum_zero = sum_zero;
+  f.sum_lo = (float)(3 - sum_zero), f.sum_hi = (float)(250 - sum_zero);
+  return f;
+}
+
+static void dense_case(const ert_i8 *scalar, const ert_i8 *table) {
+  ert_span spans[4];
+  const size_t n_spans = below(5), pixel = 1 + below(40);
+  size_t depth = 0, reach = 0;
+  for (size_t i = 0; i < n_spans; i++) {
+    spans[i] = (ert_span){(ptrdiff_t)below(50), 4 * (1 + below(12))};
+    depth += spans[i].count;
+    if ((size_t)spans[i].offset + spans[i].count > reach) reach = (size_t)spans[i].offset + spans[i].count;
+  }
+  const size_t rows = 1 + below(3), pixels = 1 + below(30), blocks = 1 + below(9), row = pixel * pixels + below(9);
+  const size_t outputs = rows * pixels * blocks * 16;
+  const bool inside = below(2); /* outputs by blocks, or blocks side by side in each pixel */
+  uint8_t *x = bytes(rows * row + reach), *residual = bytes(outputs), *want = bytes(outputs), *got = bytes(outputs);
+  int32_t *w = bytes(blocks * depth * 16), *bias = biases(blocks * 16);
+  float *scale = scales(blocks * 16);
+  ert_i8_dense d = {.x = x, .x_pixel = (ptrdiff_t)pixel, .x_row = (ptrdiff_t)row, .spans = spans, .n_spans = n_spans};
+  d.w = w, d.w_block = (ptrdiff_t)(depth * 4);
+  d.bias = bias, d.scale = scale;
+  d.y_pixel = inside ? (ptrdiff_t)blocks * 16 : 16;
+  d.y_row = (ptrdiff_t)pixels * d.y_pixel;
+  d.y_block = inside ? 16 : (ptrdiff_t)(rows * pixels) * 16;
+  d.residual = below(2) ? residual : NULL;
+  d.residual_row = (ptrdiff_t)pixels * 16, d.residual_block = (ptrdiff_t)(rows * pixels) * 16;
+  d.rows = rows, d.pixels = pixels, d.blocks = blocks;
+  d.finish = random_finish(d.residual != NULL);
+  d.y = want, scalar->dense(&d);
+  d.y = got, table->dense(&d);
+  CHECK(memcmp(got, want, outputs) == 0);
+  free(x), free(residual), free(want), free(got), free(w), free(bias), free(scale);
+}
+
+static void depthwise_case(const ert_i8 *scalar, const ert_i8 *table) {
+  ptrdiff_t lines[5];
+  const size_t rows = 1 + below(3), pixels = 1 + below(30), n_lines = 1 + below(5), quads = 1 + below(3);
+  const size_t stride = 1 + below(3), width = (pixels - 1) * stride + 4 * quads, outputs = rows * pixels * 16;
+  for (size_t i = 0; i < n_lines; i++) lines[i] = (ptrdiff_t)(i * width * 16);
+  uint8_t *x = bytes((rows + n_lines - 1) * width * 16), *residual = bytes(outputs);
+  uint8_t *want = bytes(outputs), *got = bytes(outputs);
+  int32_t *w = bytes(n_lines * quads * 16 * sizeof *w), *bias = biases(16);
+  float *scale = scales(16);
+  ert_i8_depthwise d = {.x = x, .x_pixel = (ptrdiff_t)stride * 16, .x_row = (ptrdiff_t)width * 16, .lines = lines};
+  d.n_lines = n_lines, d.quads = quads;
+  d.w = w, d.bias = bias, d.scale = scale;
+  d.y_row = d.residual_row = (ptrdiff_t)pixels * 16;
+  d.residual = below(2) ? residual : NULL;
+  d.rows = rows, d.pixels = pixels;
+  d.finish = random_finish(d.residual != NULL);
+  d.y = want, scalar->depthwise(&d);
+  d.y = got, table->depthwise(&d);
+  CHECK(memcmp(got, want, outputs) == 0);
+  free(x), free(residual), free(want), free(got), free(w), free(bias), free(scale);
+}
+
+static void quantize_case(const ert_i8 *scalar, const ert_i8 *table) {
+  static const float special[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 3e38f, -3e38f, 0.125f, -0.375f, 1e-40f};
+  const size_t n = below(100);
+  const float scale = below(2) ? 0.25f : 0.037f;
+  const int32_t zero = (int32_t)below(256);
+  float *x = bytes(n * sizeof *x), *floats = bytes(n * sizeof *x), *same = bytes(n * sizeof *x);
+  uint8_t *want = bytes(n), *got = bytes(n);
+  for (size_t i = 0; i < n; i++)
+    x[i] = below(4) ? (float)(int32_t)(below(10001) - 5000) / 64.0f : special[below(sizeof special / sizeof *special)];
+  scalar->quantize(x, scale, zero, want, n);
+  table->quantize(x, scale, zero, got, n);
+  CHECK(memcmp(got, want, n) == 0);
+  scalar->dequantize(want, scale, zero, floats, n);
+  table->dequantize(want, scale, zero, same, n);
+  CHECK(memcmp(floats, same, n * sizeof *floats) == 0);
+  free(x), free(floats), free(same), free(want), free(got);
+}
+
+int main(void) {
+  const ert_i8 *scalar = ert_i8_of(ert_simd_find("scalar"));
+  for (const ert_simd *const *each = ert_simd_available(); *each; each++) {
+    printf("%s\n", (*each)->name);
+    for (int i = 0; i < 500; i++) {
+      dense_case(scalar, ert_i8_of(*each));
+      depthwise_case(scalar, ert_i8_of(*each));
+      quantize_case(scalar, ert_i8_of(*each));
+    }
+  }
+  return 0;
+}
