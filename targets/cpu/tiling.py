@@ -14,7 +14,7 @@ __all__ = ["Engine", "Tiling", "tiling"]
 
 _MOST = {16: 14, 8: 12, 4: 24}  # vectors of accumulators, by the floats of a vector
 _HALF = 8  # floats of the half vectors of 16 lanes, of which there may be 16
-_TILE = 8 * 1024  # floats of the inputs of a tile of a flat strip
+_TILE = 12 * 1024  # floats of the inputs of a tile of a flat strip
 _ROW = 64  # floats: shorter rows are not cut for the sake of more rows
 _MOST_ROWS = 16
 _NARROW = 16  # floats: tiles of shorter lines may have more of them
@@ -22,6 +22,7 @@ _NARROW = 16  # floats: tiles of shorter lines may have more of them
 # Cycles, fitted to 130 tilings of ResNet-50's layers at 90 % zeros, where one vector is multiplied a cycle.
 _VECTOR = 1.1  # of a non-zero, for each vector of accumulators
 _AGAIN, _GROUP = 1.3, 9.0  # of a row in a tile, for each vector that is added to the sums, and for each group
+_FLAT = 11.0  # of a row in a tile of a flat strip, besides: few entries, of a number that no branch foresees
 _LINE, _COPIED = 19.0, 6.0  # to begin a line, and to copy each vector of it
 _SPILLED = 1.6  # how many times the first cache a tile may take
 
@@ -133,7 +134,8 @@ def _cycles(g: Geometry, taps: Taps, density: float, engine: Engine, channels: i
     entries = density * g.filters * g.channels * prod(g.kernel)
     vectors = strips.vectors / engine.pace
     cycles = entries * max(_VECTOR * vectors, engine.latency * strips.chunks)
-    cycles += rows * (_AGAIN * vectors + _GROUP * len(taps.shifts) * strips.chunks)
+    ended = _GROUP * len(taps.shifts) + (_FLAT if prod(g.kernel) == 1 else 0)
+    cycles += rows * (_AGAIN * vectors + ended * strips.chunks)
     lines = g.channels * taps.lines * strips.strips
     cycles += lines * (_LINE + _COPIED * strips.line / engine.lanes / engine.pace)
     return g.images * g.groups * (1 if prod(g.kernel) == 1 else g.out[0]) * cycles

@@ -6,7 +6,7 @@
 #include "kernels/partition.h"
 
 enum {
-  TILE_FLOATS = 8 * 1024, /* the inputs of a tile stay in the first-level cache */
+  TILE_FLOATS = 12 * 1024, /* the inputs of a tile nearly stay in the first-level cache */
   ROW_FLOATS = 64,        /* rows are not cut for the sake of more rows below this */
   MOST_SHIFTS = 16,
 };
