@@ -10,7 +10,32 @@
 #define I8_DEPTH_TILES(X) X(1) X(2)
 #endif
 
-ERT_INLINE void i8_depth_tile(const ert_i8_depthwise *d, const uint8_t *x, uint8_t *y, const uint8_t *residual, int P) {
+/* Adds the products of four taps of a line, those of pixel 0 at x. */
+ERT_INLINE void i8_depth_step(vi acc[I8_MAX_P][I8_MAX_VECTORS], const uint8_t *x, ptrdiff_t stride, const int32_t *w,
+                              int P) {
+  i8_quad row[V16];
+#pragma GCC unroll 4
+  for (int v = 0; v < V16; v++) row[v] = i8_weights(w + v * VL);
+#if defined(__AVX512VNNI__)
+#pragma GCC unroll 14
+  for (int p = 0; p < P; p++) acc[p][0] = i8_multiply(acc[p][0], i8_taps(x + p * stride), row[0]);
+#else /* first and third taps, second and fourth ones: those of a neighbour's first and third */
+  vi even[V16], odd[V16];
+#pragma GCC unroll 14
+  for (int p = 0; p < P; p++) {
+    if (p == 0 || stride != 16)
+      i8_tap_pairs(x + p * stride, even);
+    else
+      memcpy(even, odd, sizeof even);
+    i8_tap_pairs(x + p * stride + 16, odd);
+#pragma GCC unroll 4
+    for (int v = 0; v < V16; v++) acc[p][v] = i8_multiply(acc[p][v], (i8_quad){even[v], odd[v]}, row[v]);
+  }
+#endif
+}
+
+ERT_INLINE void i8_depth_tile(const ert_i8_depthwise *d, const uint8_t *x, ptrdiff_t stride, uint8_t *y,
+                              const uint8_t *residual, int P) {
   vi acc[I8_MAX_P][I8_MAX_VECTORS];
 #pragma GCC unroll 4
   for (int v = 0; v < V16; v++) {
@@ -18,22 +43,10 @@ ERT_INLINE void i8_depth_tile(const ert_i8_depthwise *d, const uint8_t *x, uint8
 #pragma GCC unroll 14
     for (int p = 0; p < P; p++) acc[p][v] = start;
   }
-  const ptrdiff_t stride = d->x_pixel;
   const int32_t *w = d->w;
   for (size_t line = 0; line < d->n_lines; line++) {
     const uint8_t *at = x + d->lines[line];
-    for (size_t quad = 0; quad < d->quads; quad++, at += 64, w += 16) {
-      i8_quad row[V16];
-#pragma GCC unroll 4
-      for (int v = 0; v < V16; v++) row[v] = i8_weights(w + v * VL);
-#pragma GCC unroll 14
-      for (int p = 0; p < P; p++) {
-        vi taps[V16];
-        i8_taps(at + p * stride, taps);
-#pragma GCC unroll 4
-        for (int v = 0; v < V16; v++) acc[p][v] = i8_multiply(acc[p][v], i8_input_of(taps[v]), row[v]);
-      }
-    }
+    for (size_t quad = 0; quad < d->quads; quad++, at += 64, w += 16) i8_depth_step(acc, at, stride, w, P);
   }
   i8_finish(&d->finish, acc, 0, d->scale, y, 16, residual, P);
 }
@@ -43,9 +56,11 @@ typedef void i8_depth_fn(const ert_i8_depthwise *d, const uint8_t *x, uint8_t *y
 #define I8_DEFINE_DEPTH(P)                                                                                     \
   static void i8_depth_##P(const ert_i8_depthwise *d, const uint8_t *x, uint8_t *y, const uint8_t *residual) { \
     if (residual)                                                                                              \
-      i8_depth_tile(d, x, y, residual, P);                                                                     \
+      i8_depth_tile(d, x, d->x_pixel, y, residual, P);                                                         \
+    else if (d->x_pixel == 16)                                                                                 \
+      i8_depth_tile(d, x, 16, y, NULL, P);                                                                     \
     else                                                                                                       \
-      i8_depth_tile(d, x, y, NULL, P);                                                                         \
+      i8_depth_tile(d, x, d->x_pixel, y, NULL, P);                                                             \
   }
 I8_DEPTH_TILES(I8_DEFINE_DEPTH)
 

@@ -23,7 +23,7 @@ ERT_INLINE vi i8_splat(const uint8_t *x) {
 }
 
 #if defined(__AVX512VNNI__)
-ERT_INLINE i8_quad i8_input_of(vi quads) { return (i8_quad){quads}; }
+ERT_INLINE i8_quad i8_input(const uint8_t *x) { return (i8_quad){i8_splat(x)}; }
 ERT_INLINE i8_quad i8_weights(const int32_t *w) { return (i8_quad){vload_int(w)}; }
 ERT_INLINE vi i8_multiply(vi sum, i8_quad x, i8_quad w) {
   return (vi)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)x.even, (__m512i)w.even);
@@ -32,8 +32,9 @@ ERT_INLINE vi i8_multiply(vi sum, i8_quad x, i8_quad w) {
 typedef uint32_t i8_unsigned __attribute__((vector_size(ERT_VECTOR_BYTES)));
 ERT_INLINE vi i8_plus(vi a, vi b) { return (vi)((i8_unsigned)a + (i8_unsigned)b); } /* wraps */
 typedef int16_t i8_wide __attribute__((vector_size(ERT_VECTOR_BYTES)));
-ERT_INLINE i8_quad i8_input_of(vi quads) {
-  return (i8_quad){quads & 0x00ff00ff, (vi)((i8_wide)quads >> 8) & 0x00ff00ff};
+ERT_INLINE i8_quad i8_input(const uint8_t *x) {
+  const vi quad = i8_splat(x);
+  return (i8_quad){quad & 0x00ff00ff, (vi)((i8_wide)quad >> 8) & 0x00ff00ff};
 }
 ERT_INLINE i8_quad i8_weights(const int32_t *w) {
   const i8_wide quad = (i8_wide)vload_int(w);
@@ -59,37 +60,35 @@ ERT_INLINE vi i8_multiply(vi sum, i8_quad x, i8_quad w) {
 #endif
 #endif
 
-/* The same four bytes for all lanes. */
-ERT_INLINE i8_quad i8_input(const uint8_t *x) { return i8_input_of(i8_splat(x)); }
-
+#if defined(__AVX512VNNI__)
 /* The bytes at x, x + 16, x + 32 and x + 48 for each of 16 channels, side by side. */
-ERT_INLINE void i8_taps(const uint8_t *x, vi quads[V16]) {
-#if ERT_VECTOR_BYTES == 64
+ERT_INLINE i8_quad i8_taps(const uint8_t *x) {
   const __m512i dwords = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   const __m512i bytes = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
-  quads[0] = (vi)_mm512_shuffle_epi8(_mm512_permutexvar_epi32(dwords, _mm512_loadu_si512(x)), bytes);
-#elif defined(__x86_64__)
-  const __m128i_u *from = (const __m128i_u *)(const void *)x;
-  const __m128i a = _mm_loadu_si128(from), b = _mm_loadu_si128(from + 1), c = _mm_loadu_si128(from + 2),
-                d = _mm_loadu_si128(from + 3);
-  const __m128i ab_low = _mm_unpacklo_epi8(a, b), cd_low = _mm_unpacklo_epi8(c, d);
-  const __m128i ab_high = _mm_unpackhi_epi8(a, b), cd_high = _mm_unpackhi_epi8(c, d);
-  const __m128i all[4] = {_mm_unpacklo_epi16(ab_low, cd_low), _mm_unpackhi_epi16(ab_low, cd_low),
-                          _mm_unpacklo_epi16(ab_high, cd_high), _mm_unpackhi_epi16(ab_high, cd_high)};
-#if ERT_VECTOR_BYTES == 32
-  quads[0] = (vi)_mm256_inserti128_si256(_mm256_castsi128_si256(all[0]), all[1], 1);
-  quads[1] = (vi)_mm256_inserti128_si256(_mm256_castsi128_si256(all[2]), all[3], 1);
+  return (i8_quad){(vi)_mm512_shuffle_epi8(_mm512_permutexvar_epi32(dwords, _mm512_loadu_si512(x)), bytes)};
+}
 #else
-  memcpy(quads, all, sizeof all);
+/* The bytes at x and x + 32 for each of 16 channels, side by side as 16 bits. */
+ERT_INLINE void i8_tap_pairs(const uint8_t *x, vi pairs[V16]) {
+#if defined(__x86_64__)
+  const __m128i_u *from = (const __m128i_u *)(const void *)x;
+  const __m128i a = _mm_loadu_si128(from), b = _mm_loadu_si128(from + 2);
+  const __m128i low = _mm_unpacklo_epi8(a, b), high = _mm_unpackhi_epi8(a, b);
+#if ERT_VECTOR_BYTES == 32
+  pairs[0] = (vi)_mm256_cvtepu8_epi16(low), pairs[1] = (vi)_mm256_cvtepu8_epi16(high);
+#else
+  const __m128i zero = _mm_setzero_si128();
+  pairs[0] = (vi)_mm_unpacklo_epi8(low, zero), pairs[1] = (vi)_mm_unpackhi_epi8(low, zero);
+  pairs[2] = (vi)_mm_unpacklo_epi8(high, zero), pairs[3] = (vi)_mm_unpackhi_epi8(high, zero);
 #endif
 #else
-  const uint8x16_t a = vld1q_u8(x), b = vld1q_u8(x + 16), c = vld1q_u8(x + 32), d = vld1q_u8(x + 48);
-  const uint16x8_t ab_low = (uint16x8_t)vzip1q_u8(a, b), cd_low = (uint16x8_t)vzip1q_u8(c, d);
-  const uint16x8_t ab_high = (uint16x8_t)vzip2q_u8(a, b), cd_high = (uint16x8_t)vzip2q_u8(c, d);
-  quads[0] = (vi)vzip1q_u16(ab_low, cd_low), quads[1] = (vi)vzip2q_u16(ab_low, cd_low);
-  quads[2] = (vi)vzip1q_u16(ab_high, cd_high), quads[3] = (vi)vzip2q_u16(ab_high, cd_high);
+  const uint8x16_t a = vld1q_u8(x), b = vld1q_u8(x + 32);
+  const uint8x16_t low = vzip1q_u8(a, b), high = vzip2q_u8(a, b);
+  pairs[0] = (vi)vmovl_u8(vget_low_u8(low)), pairs[1] = (vi)vmovl_high_u8(low);
+  pairs[2] = (vi)vmovl_u8(vget_low_u8(high)), pairs[3] = (vi)vmovl_high_u8(high);
 #endif
 }
+#endif
 
 /* Halves to even; of floats below 2^31, or the least integer. */
 ERT_INLINE vi i8_round(vf v) {
