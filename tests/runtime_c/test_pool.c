@@ -196,6 +196,135 @@ static void one_core_for_both(void) {
   move_to(&own, 0);
 }
 
+/* Up to three CPUs that this process may use, all of them and each by itself. */
+typedef struct some_cpus {
+  uint32_t count;
+  cpu_set_t all, one[3];
+} some_cpus;
+
+/* False if there is one CPU only. */
+static bool find_few(some_cpus *cpus) {
+  cpu_set_t own;
+  CHECK(sched_getaffinity(0, sizeof own, &own) == 0);
+  *cpus = (some_cpus){.count = 0};
+  for (size_t cpu = 0; cpu < CPU_SETSIZE && cpus->count < 3; cpu++) {
+    if (!CPU_ISSET(cpu, &own)) continue;
+    CPU_SET(cpu, &cpus->all);
+    CPU_SET(cpu, &cpus->one[cpus->count++]);
+  }
+  if (cpus->count < 2) printf("  skipped: this process may use one CPU only\n");
+  return cpus->count > 1;
+}
+
+/* Workers 0 and 1 before and after a barrier. */
+typedef struct meeting {
+  ert_pool *pool;
+  const cpu_set_t *place, *allowed; /* worker 1 first goes to `place` and may use `allowed` then; NULL: it stays */
+  pthread_t thread;                 /* of worker 1 in the last job */
+  cpu_set_t begin;                  /* its affinity when worker 0 begins */
+  int cpu[2];                       /* where they are in the end */
+  cpu_set_t end[2];
+} meeting;
+
+static void meet(void *context, uint32_t worker) {
+  meeting *m = context;
+  if (worker == 0) CHECK(pthread_getaffinity_np(m->thread, sizeof m->begin, &m->begin) == 0);
+  ert_pool_barrier(m->pool, worker);
+  if (worker == 1) m->thread = pthread_self();
+  if (worker == 1 && m->place) {
+    move_to((void *)m->place, worker);
+    move_to((void *)m->allowed, worker);
+  }
+  ert_pool_barrier(m->pool, worker);
+  if (worker > 1) return;
+  m->cpu[worker] = sched_getcpu();
+  note_cpus(m->end, worker);
+}
+
+static ert_pool *open_meeting(uint32_t workers, const uint32_t *cpus, const some_cpus *few, meeting *m) {
+  move_to((void *)&few->all, 0);
+  CHECK(ert_pool_open(workers, cpus, &m->pool) == EDGERT_OK);
+  move_to((void *)&few->one[0], 0);
+  m->place = &few->one[0];
+  m->allowed = &few->all;
+  m->thread = pthread_self();
+  ert_pool_run(m->pool, meet, m);
+  m->place = NULL;
+  return m->pool;
+}
+
+/* Whether a worker may use all CPUs but this one. */
+static bool avoids(const cpu_set_t *affinity, const some_cpus *few, uint32_t cpu) {
+  cpu_set_t all;
+  CPU_XOR(&all, affinity, &few->one[cpu]);
+  return CPU_EQUAL(&all, &few->all) && !CPU_EQUAL(affinity, &few->all);
+}
+
+/* Not on the first thread, whose affinity is taken for the process's. */
+static void *meet_and_part(void *argument) {
+  const some_cpus *few = argument;
+  meeting m;
+  ert_pool *pool = open_meeting(2, NULL, few, &m);
+  CHECK(m.cpu[0] != m.cpu[1] && avoids(&m.end[1], few, 0) && CPU_EQUAL(&m.end[0], &few->one[0]));
+  for (uint32_t i = 1; i <= 4; i++) { /* with two CPUs, the caller always goes where the worker is */
+    uint32_t cpu = i % few->count;
+    move_to((void *)&few->one[cpu], 0);
+    ert_pool_run(pool, meet, &m);
+    CHECK(avoids(&m.begin, few, cpu));
+    CHECK(m.cpu[0] != m.cpu[1] && avoids(&m.end[1], few, cpu) && CPU_EQUAL(&m.end[0], &few->one[cpu]));
+  }
+  ert_pool_close(pool);
+  return NULL;
+}
+
+/* A worker leaves the CPU of the caller, at the beginning and in the middle of a job; the caller's affinity is its own. */
+static void kept_apart(void) {
+  some_cpus few;
+  pthread_t thread;
+  if (!find_few(&few)) return;
+  CHECK(pthread_create(&thread, NULL, meet_and_part, &few) == 0);
+  pthread_join(thread, NULL);
+}
+
+/* All threads are sent to one CPU, the one that the worker was kept on, or another. */
+static void affinity_of_the_process(void) {
+  cpu_set_t own;
+  some_cpus few;
+  CHECK(sched_getaffinity(0, sizeof own, &own) == 0);
+  if (!find_few(&few)) return;
+  for (uint32_t cpu = 0; cpu < few.count; cpu++) {
+    meeting m;
+    ert_pool *pool = open_meeting(2, NULL, &few, &m);
+    CHECK(avoids(&m.end[1], &few, 0));
+    move_to(&few.one[cpu], 0);
+    CHECK(pthread_setaffinity_np(m.thread, sizeof(cpu_set_t), &few.one[cpu]) == 0);
+    for (int i = 0; i < 3; i++) {
+      ert_pool_run(pool, meet, &m);
+      CHECK(CPU_EQUAL(&m.begin, &few.one[cpu]) && CPU_EQUAL(&m.end[1], &few.one[cpu]));
+    }
+    ert_pool_close(pool);
+  }
+  move_to(&own, 0);
+}
+
+/* Workers that were given CPUs, and those of a pool that has more than there are, may meet. */
+static void left_together(void) {
+  cpu_set_t own;
+  some_cpus few;
+  CHECK(sched_getaffinity(0, sizeof own, &own) == 0);
+  if (!find_few(&few)) return;
+  const uint32_t cpus[2] = {0, 0};
+  for (int given = 0; given < 2; given++) {
+    meeting m;
+    ert_pool *pool = open_meeting(given ? 2 : few.count + 1, given ? cpus : NULL, &few, &m);
+    CHECK(CPU_EQUAL(&m.end[1], &few.all));
+    ert_pool_run(pool, meet, &m);
+    CHECK(CPU_EQUAL(&m.begin, &few.all) && CPU_EQUAL(&m.end[1], &few.all));
+    ert_pool_close(pool);
+    move_to(&own, 0);
+  }
+}
+
 /* A pool whose workers are at work until they are told to end. */
 typedef struct company {
   atomic_uint begun;
@@ -266,6 +395,9 @@ int main(void) {
   RUN(idle_is_free);
   RUN(no_core_for_each);
   RUN(one_core_for_both);
+  RUN(kept_apart);
+  RUN(affinity_of_the_process);
+  RUN(left_together);
   RUN(two_pools);
   RUN(report_times);
   return 0;

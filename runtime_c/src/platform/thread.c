@@ -40,6 +40,24 @@ void ert_thread_pin(pthread_t thread, uint32_t cpu) {
   (void)pthread_setaffinity_np(thread, sizeof set, &set); /* an empty set, or a CPU that went away: it stays free */
 }
 
+/* Whether others set the affinity of a thread, which is `now`, since it was confined. If that is what it was confined to,
+ * only the affinity of the process's first thread tells: who means the process sets all. */
+static bool set_by_others(const cpu_set_t *now, const ert_confinement *confinement) {
+  cpu_set_t first;
+  if (!CPU_EQUAL(now, &confinement->kept)) return true;
+  return sched_getaffinity(getpid(), sizeof first, &first) == 0 && CPU_EQUAL(now, &first);
+}
+
+void ert_thread_avoid(pthread_t thread, const cpu_set_t *taken, uint32_t least, ert_confinement *confinement) {
+  cpu_set_t now, rest;
+  if (pthread_getaffinity_np(thread, sizeof now, &now) != 0) return;
+  if (set_by_others(&now, confinement)) confinement->allowed = now;
+  CPU_AND(&rest, &confinement->allowed, taken);
+  CPU_XOR(&rest, &rest, &confinement->allowed);
+  if (CPU_COUNT(&confinement->allowed) < (int)least || CPU_COUNT(&rest) == 0) return;
+  if (pthread_setaffinity_np(thread, sizeof rest, &rest) == 0) confinement->kept = rest;
+}
+
 void ert_gate_open(ert_gate *gate) {
   /* In sequential order with the sleeper's announcement and the kernel's look at the count: one of both sees the other. */
   atomic_fetch_add(&gate->count, 1);

@@ -3,6 +3,7 @@
 #define ERT_PLATFORM_THREAD_H
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,6 +15,17 @@ edgert_status ert_thread_start(pthread_t *thread, void *(*main)(void *), void *a
 
 /* Keeps a thread on one CPU from now on, if the system allows it. */
 void ert_thread_pin(pthread_t thread, uint32_t cpu);
+
+/* Where a thread may run, zero-initialised. */
+typedef struct ert_confinement {
+  cpu_set_t allowed; /* as others set its affinity */
+  cpu_set_t kept;    /* the part of it that the thread was confined to; empty if it never was */
+} ert_confinement;
+
+/* Confines a thread to those of its allowed CPUs that are not `taken`: if it is on another, the system moves it at once, and
+ * wakes it up on these from now on. Leaves it as it is if it is allowed fewer CPUs than `least`, or none but those taken.
+ * An affinity that others set meanwhile, such as by `taskset -a`, is what is allowed. */
+void ert_thread_avoid(pthread_t thread, const cpu_set_t *taken, uint32_t least, ert_confinement *confinement);
 
 /* A counter that threads wait on, zero-initialised: opening the gate increments it. A waiter spins for a while, then
  * sleeps: so a wait that the other side soon ends is short, and a long one is free. Nobody yields: the scheduler would let

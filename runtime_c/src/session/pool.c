@@ -13,7 +13,8 @@ typedef struct member {
   _Alignas(64) atomic_int cpu; /* where it was when it last had to wait or began a job */
   ert_pool *pool;
   uint32_t index;
-  pthread_t thread; /* not of worker 0 */
+  pthread_t thread;            /* this and what follows: not of worker 0 */
+  ert_confinement confinement; /* the worker's own within a job, the caller's between jobs */
 } member;
 
 struct ert_pool {
@@ -21,6 +22,7 @@ struct ert_pool {
   _Alignas(64) atomic_uint arrived; /* workers at the barrier, which the last one opens */
   _Alignas(64) uint32_t count;      /* workers, the caller included */
   uint32_t cores;                   /* that this process may use */
+  bool pinned;                      /* every worker stays on the CPU that it was given */
   bool stop;
   ert_job *job; /* this and what follows is written before `start` opens */
   void *context;
@@ -38,15 +40,45 @@ static int note_cpu(member *self) {
   return cpu;
 }
 
-/* Whether a worker may keep its core while it waits for others, within a job or at its end: there are cores for all who
- * have a job, and no other worker of the pool is on this one. */
-static bool may_spin(member *self) {
+/* Whether there are cores for all workers of this process that have a job. */
+static bool enough_cores(const ert_pool *pool) {
+  return atomic_load_explicit(&busy, memory_order_relaxed) <= pool->cores;
+}
+
+/* Whether another worker of the pool was last seen where this one was. */
+static bool meets_other(const member *self) {
   const ert_pool *pool = self->pool;
-  int cpu = note_cpu(self);
-  if (atomic_load_explicit(&busy, memory_order_relaxed) > pool->cores) return false;
+  int cpu = atomic_load_explicit(&self->cpu, memory_order_relaxed);
   for (uint32_t i = 0; i < pool->count; i++)
-    if (i != self->index && atomic_load_explicit(&pool->workers[i].cpu, memory_order_relaxed) == cpu) return false;
-  return true;
+    if (i != self->index && atomic_load_explicit(&pool->workers[i].cpu, memory_order_relaxed) == cpu) return true;
+  return false;
+}
+
+/* Keeps a started worker off the CPUs where the others were last seen. */
+static void keep_apart(member *w) {
+  const ert_pool *pool = w->pool;
+  cpu_set_t taken;
+  CPU_ZERO(&taken);
+  for (uint32_t i = 0; i < pool->count; i++) {
+    int cpu = atomic_load_explicit(&pool->workers[i].cpu, memory_order_relaxed);
+    if (i != w->index && cpu >= 0) CPU_SET((size_t)cpu, &taken);
+  }
+  ert_thread_avoid(w->thread, &taken, pool->count, &w->confinement);
+}
+
+/* Called where the calling worker begins a job or has to wait for others: whether it has its core to itself, so that it may
+ * spin. If it meets another worker there, it goes elsewhere. The system itself would not part the two: where other
+ * processes want the cores, too, it tends to wake a thread on the CPU of the one that wakes it, and as they take turns from
+ * then on it never sees that both want to run. */
+static bool has_core(member *self) {
+  const ert_pool *pool = self->pool;
+  note_cpu(self);
+  if (!enough_cores(pool)) return false;
+  if (!meets_other(self)) return true;
+  if (pool->pinned || self->index == 0) return false;
+  keep_apart(self);
+  note_cpu(self);
+  return !meets_other(self);
 }
 
 static void arrive(ert_pool *pool) {
@@ -57,7 +89,7 @@ static void arrive(ert_pool *pool) {
 
 void ert_pool_barrier(ert_pool *pool, uint32_t worker) {
   unsigned seen = ert_gate_count(&pool->pass); /* it stays closed until this worker has arrived */
-  bool spin = may_spin(&pool->workers[worker]);
+  bool spin = has_core(&pool->workers[worker]);
   arrive(pool);
   ert_gate_wait(&pool->pass, seen, spin);
 }
@@ -69,9 +101,9 @@ static void *work(void *argument) {
   for (bool spin = false;;) {
     started = ert_gate_wait(&pool->start, started, spin);
     if (pool->stop) return NULL;
-    note_cpu(self);
+    (void)has_core(self);
     pool->job(pool->context, self->index);
-    spin = may_spin(self);
+    spin = has_core(self);
     arrive(pool);
   }
 }
@@ -93,6 +125,7 @@ edgert_status ert_pool_open(uint32_t workers, const uint32_t *cpus, ert_pool **o
   ert_pool *pool = memory;
   pool->count = 1;
   if (workers > 1) pool->cores = ert_cpu_cores();
+  pool->pinned = cpus != NULL;
   for (uint32_t i = 0; i < workers; i++) {
     pool->workers[i].pool = pool;
     pool->workers[i].index = i;
@@ -115,6 +148,18 @@ void ert_pool_close(ert_pool *pool) {
   ert_free(pool);
 }
 
+/* Before a job: a worker that would wake up behind the caller goes elsewhere, and those that keep off the CPU where the caller
+ * was keep off the one where it is. */
+static void place_workers(ert_pool *pool) {
+  int before = atomic_load_explicit(&pool->workers[0].cpu, memory_order_relaxed), cpu = note_cpu(&pool->workers[0]);
+  if (pool->pinned || !enough_cores(pool)) return;
+  for (uint32_t i = 1; i < pool->count; i++) {
+    member *w = &pool->workers[i];
+    bool met = atomic_load_explicit(&w->cpu, memory_order_relaxed) == cpu;
+    if (met || (cpu != before && CPU_COUNT(&w->confinement.kept) > 0)) keep_apart(w);
+  }
+}
+
 uint32_t ert_pool_workers(const ert_pool *pool) { return pool->count; }
 
 void ert_pool_run(ert_pool *pool, ert_job *job, void *context) {
@@ -122,7 +167,7 @@ void ert_pool_run(ert_pool *pool, ert_job *job, void *context) {
   pool->job = job;
   pool->context = context;
   if (pool->count > 1) {
-    note_cpu(&pool->workers[0]);
+    place_workers(pool);
     ert_gate_open(&pool->start);
   }
   job(context, 0);

@@ -12,8 +12,9 @@ typedef struct ert_pool ert_pool;
 typedef void ert_job(void *context, uint32_t worker);
 
 /* Starts workers - 1 threads (workers >= 1). They soon sleep while there is nothing to do, and at once where jobs of this
- * process want more cores than it may use. With `cpus`, one for each worker, every started thread stays on its CPU; worker
- * 0, the caller's thread, goes where the system lets it run. */
+ * process want more cores than it may use. Where the caller runs is never changed. With `cpus`, one for each worker, every
+ * started thread stays on its CPU; without, one that meets another worker of the pool is kept off the others' CPUs, if there
+ * are cores for all. */
 edgert_status ert_pool_open(uint32_t workers, const uint32_t *cpus, ert_pool **out);
 
 /* NULL is allowed. */
