@@ -115,7 +115,7 @@ def _case(
     """A row for each engine, times in turns of all of them."""
     rows: list[Row] = []
     with contextlib.ExitStack() as stack:
-        peers: dict[str, tuple[Peer, float]] = {}
+        peers: dict[str, tuple[Peer, float, float]] = {}
         for engine in engines:
             if engine == "mnn-sparse" and net.zeros == 0:
                 continue  # the same as mnn
@@ -124,7 +124,7 @@ def _case(
                 error = _error(peer.outputs, net.outputs)
                 if error > TOLERANCE[ENGINES[engine].reduced]:
                     raise PeerError(f"wrong outputs: off by {error:.1e} of the largest")
-                peers[engine] = peer, error
+                peers[engine] = peer, error, _rms_error(peer.outputs, net.outputs)
             except PeerError as reason:
                 print(f"{engine} does not count on {label(net.name, net.zeros)}: {reason}", file=sys.stderr)
                 rows.append(Row(net.name, net.zeros, threads, engine, failed=str(reason)))
@@ -132,13 +132,13 @@ def _case(
         discarded, slow = dict.fromkeys(peers, 0), dict.fromkeys(peers, 0)
         until = time.monotonic() + PATIENCE
         for turn in range(options.turns):
-            for engine, (peer, _) in peers.items():
+            for engine, (peer, *_) in peers.items():
                 if turn < LEAST_TURNS or sum(times[engine]) < ENOUGH:
                     found, lost, late = _turn(peer, options.seconds, traffic if threads > 1 else None, until)
                     times[engine] += found
                     discarded[engine] += lost
                     slow[engine] += late
-        for engine, (peer, error) in peers.items():
+        for engine, (peer, error, rms) in peers.items():
             rows.append(
                 Row(
                     net.name,
@@ -154,6 +154,7 @@ def _case(
                     hashed_open_ms=_hashed_open_ms(net, threads) if engine == US else 0.0,
                     file_mb=peer.bytes() * 1e-6,
                     error=error,
+                    rms_error=rms,
                     **peer.start,
                 )
             )
@@ -195,6 +196,23 @@ def _error(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float
         float(np.abs(y - wanted).max() / np.abs(wanted).max()) if np.isfinite(y).all() else float("inf")
         for y, wanted in zip(found, expected, strict=True)
     )
+
+
+def _rms_error(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
+    """Root mean square error of all outputs' elements. Where they are probabilities, of their logarithms but for the
+    mean, which are the scores before the softmax: one class's error is not that of all."""
+    squares, count = 0.0, 0
+    for y, wanted in zip(found, expected, strict=True):
+        squares += float(((_scores(y) - _scores(wanted)) ** 2).sum())
+        count += y.size
+    return (squares / count) ** 0.5
+
+
+def _scores(y: np.ndarray) -> np.ndarray:
+    flat: np.ndarray = y.astype(np.float64).ravel()
+    if flat.min() <= 0 or abs(flat.sum() - 1) > 1e-3:
+        return flat
+    return np.asarray(np.log(flat) - np.log(flat).mean())
 
 
 # ---- the guard ----

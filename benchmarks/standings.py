@@ -20,9 +20,10 @@ Case = tuple[str, int | None, int]
 class Row:
     """One engine on one network.
 
-    `floor_ms`: operations on weights other than zero at the peak of all threads. `error`: of the outputs, as a part of
-    the largest. `slow_turns` count though the cores were far from each other, for want of better ones. `failed`: why
-    the engine does not count, or nothing; then all times are 0.
+    `floor_ms`: operations on weights other than zero at the peak of all threads. Errors against float64: `error`, the
+    largest of the outputs, as a part of the largest output; `rms_error`, root mean square. `slow_turns` count though
+    the cores were far from each other, for want of better ones. `failed`: why the engine does not count, or nothing;
+    then all times are 0.
     """
 
     network: str
@@ -41,6 +42,7 @@ class Row:
     peak_mb: float = 0.0
     file_mb: float = 0.0
     error: float = 0.0
+    rms_error: float = 0.0
     failed: str = ""
 
     @property
@@ -94,8 +96,20 @@ def show(rows: Sequence[Row]) -> None:
         table(f"{group}, {threads_of(threads)}: milliseconds", header, shown)
         _print_means([speedups[case] for case in cases if case in speedups], present)
     table(
-        "opening (ours hashed), first run, memory, size, error; 1e6 bytes",
-        ["network", "threads", "engine", "open ms", "hashed", "first ms", "steady ms", "peak MB", "file MB", "error"],
+        f"opening (ours hashed), first run, memory, size, error (root mean square over {BASE}'s); 1e6 bytes",
+        [
+            "network",
+            "threads",
+            "engine",
+            "open ms",
+            "hashed",
+            "first ms",
+            "steady ms",
+            "peak MB",
+            "file MB",
+            "error",
+            "rms over",
+        ],
         [
             [
                 label(r.network, r.zeros),
@@ -108,6 +122,7 @@ def show(rows: Sequence[Row]) -> None:
                 r.peak_mb,
                 r.file_mb,
                 f"{r.error:.0e}",
+                _over_base(r, by_case[r.case]),
             ]
             for r in rows
             if not r.failed
@@ -132,6 +147,12 @@ def _print_means(speedups: Sequence[dict[str, float]], engines: Sequence[str]) -
         if engine != US and both:
             parts.append(f"{engine} {geometric_mean(both):.2f} ({len(both)})")
     print(f"geometric mean of our speed over (networks): {', '.join(parts)}")
+
+
+def _over_base(row: Row, case: dict[str, Row]) -> str:
+    """Its root mean square error in multiples of onnxruntime's."""
+    base = case.get(BASE)
+    return f"{row.rms_error / base.rms_error:.2f}" if base is not None and base.rms_error > 0 else "-"
 
 
 def group_of(zeros: int | None) -> str:

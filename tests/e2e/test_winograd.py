@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+from onnxruntime import InferenceSession
 
 import edgert
 from edgert.devices import this_machine
 from packer.api import pack
+from packer.importers import import_onnx
+from packer.ir.evaluate import evaluate
 from targets.base import TargetError
 
 
@@ -73,6 +76,46 @@ def test_chosen_where_it_is_faster_unless_off(tmp_path: Path) -> None:
     assert kernels(path) == {"conv_winograd"}
     pack(model(64, 64), path, winograd="off", golden=False)
     assert "conv_winograd" not in kernels(path)
+
+
+def dense_block(layers: int) -> ModelProto:
+    """Layers as in DenseNet: 1x1 to 128 channels, then 3x3 to 32 more."""
+    random = np.random.default_rng(0)
+    nodes, weights, last, channels = [], [], "x", 64
+    for i in range(layers):
+        for name, shape in (("v", (128, channels, 1, 1)), ("w", (32, 128, 3, 3))):
+            values = random.standard_normal(shape) * np.sqrt(2 / np.prod(shape[1:]))
+            weights.append(numpy_helper.from_array(values.astype(np.float32), f"{name}{i}"))
+        made = "y" if i == layers - 1 else f"d{i}"
+        nodes += [
+            helper.make_node("Relu", [last], [f"r{i}"]),
+            helper.make_node("Conv", [f"r{i}", f"v{i}"], [f"a{i}"]),
+            helper.make_node("Relu", [f"a{i}"], [f"b{i}"]),
+            helper.make_node("Conv", [f"b{i}", f"w{i}"], [f"c{i}"], pads=[1] * 4),
+            helper.make_node("Concat", [last, f"c{i}"], [made], axis=1),
+        ]
+        last, channels = made, channels + 32
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 64, 14, 14))
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * 4)
+    graph = helper.make_graph(nodes, "block", [x], [y], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize(("algorithm", "most"), [("packed", 1.1), ("winograd2", 1.2), ("winograd4", 2.2)])
+def test_errors_in_multiples_of_those_of_onnxruntime(tmp_path: Path, algorithm: str, most: float) -> None:
+    """Root mean square against float64, with every 3x3 layer by the algorithm; a whole network has others, too."""
+    network, path = dense_block(8), tmp_path / "model.edge"
+    session = InferenceSession(network.SerializeToString(), providers=["CPUExecutionProvider"])
+    pack(network, path, implementation=algorithm, cores=(1,), golden=False)
+    x = np.random.default_rng(1).standard_normal((1, 64, 14, 14)).astype(np.float32)
+    want = evaluate(import_onnx(network), {"x": x}, np.float64)["y"]
+
+    def error(got: np.ndarray) -> float:
+        return float(np.sqrt(np.mean((got - want) ** 2)))
+
+    for isa in this_machine().isas:
+        with edgert.load(path, isa=isa) as loaded:
+            assert error(loaded.run({"x": x})["y"]) < most * error(session.run(None, {"x": x})[0]), isa
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@
 
 /* Products along both dimensions of the largest tile; and input channels that are added up in one chain of additions: sums of
  * chains are more exact than one long chain. */
-enum { ERT_WINOGRAD_EDGE = 8, ERT_WINOGRAD_CHAIN = 64 };
+enum { ERT_WINOGRAD_EDGE = 8, ERT_WINOGRAD_CHAIN = 32 };
 
 typedef struct ert_winograd {
   int tile;           /* m: 2, 4 or 6 outputs */
