@@ -71,15 +71,19 @@ def constants_of(rng: Rng, filters: int) -> list[np.ndarray]:
 
 
 def quantized_conv(rng: Rng) -> Case:
-    group = int(rng.choice((1, 1, 2)))
+    group = int(rng.choice((1, 1, 2, 20)))
     channels, filters = (16, 32) if group == 2 else (int(rng.integers(1, 9)), int(rng.integers(1, 9)))
+    if group == 20:
+        channels, filters = 1, 20
     kernel, strides, dilations = ints(rng, 1, 3, 2), ints(rng, 1, 2, 2), ints(rng, 1, 2, 2)
     op = ops.QuantizedConv(strides, ints(rng, 0, 2, 4), dilations, group, 100, 90, 5, 240)
     x = levels(rng, 2, group * channels, *ints(rng, 6, 12, 2))
     inputs = [x, levels(rng, filters, channels, *kernel, dtype=np.int8), *constants_of(rng, filters)]
     if chance(rng):
+        op = replace(op, sum_scales=(0.75,), sum_levels=(7, 80, 0, 200))
+    if op.sum_scales and chance(rng):
         inputs.append(levels(rng, *op.reference(*inputs)[0].shape))
-        op = replace(op, sum_scales=(0.75, 0.5), sum_levels=(7, 80, 0, 200))
+        op = replace(op, sum_scales=(0.75, 0.5))
     return op, inputs
 
 
