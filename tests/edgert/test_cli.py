@@ -290,7 +290,8 @@ def test_check(bundle: Path, folder: Path, tmp_path: Path) -> None:
     machine = read(bundle).programs[0].arch
     foreign = "cpu-aarch64" if machine == "x86_64" else "cpu-x86_64"
     model, shape = folder / "model.onnx", "image=1x3x10x8"
-    succeed("pack", model, "-o", other, "--shape", shape, "--target", foreign)
+    succeed("pack", model, "-o", other, "--shape", shape, "--target", foreign, "--cores", "1,2")
+    assert fail("run", other, "--random").count(f"'{foreign}' needs ") == 1
     result = invoke("check", other)
     assert result.exit_code == 1
     assert f"this machine is {machine}" in result.stdout

@@ -277,7 +277,7 @@ def test_profile_reports_every_step(path: Path) -> None:
 
 def test_load_refuses(path: Path, tmp_path: Path) -> None:
     cases: list[tuple[dict[str, Any], type[Exception], str]] = [
-        ({"target": "nope"}, edgert.NoProgramError, "nope"),
+        ({"target": "nope"}, edgert.NoProgramError, "expected cpu, got 'nope'"),
         ({"isa": "nope"}, edgert.InvalidArgumentError, "nope"),
         ({"threads": -1}, edgert.InvalidArgumentError, "threads: expected 1 to 1024"),
         ({"threads": "2"}, edgert.InvalidArgumentError, "threads: expected 1 to 1024.*got '2'"),

@@ -10,17 +10,26 @@ static void add(ert_text *list, const char *separator, const char *item) {
   *list = ert_format("%s%s%s", list->s, *list->s ? separator : "", item);
 }
 
-/* No program can run: why not, one by one. */
+static const char *target_at(ert_vector programs, uint32_t i) {
+  return ert_string(ert_item(programs, i), ERT_FIELD_PROGRAM_TARGET);
+}
+
+/* Whether an earlier program has the same target, for fewer cores say. */
+static bool is_repeated(ert_vector programs, uint32_t i) {
+  for (uint32_t k = 0; k < i; k++)
+    if (strcmp(target_at(programs, k), target_at(programs, i)) == 0) return true;
+  return false;
+}
+
+/* No program can run: why not, target by target. */
 static edgert_status explain(ert_vector programs) {
   if (programs.count == 1) return ert_program_runnable(ert_item(programs, 0));
   ert_text reasons = {""};
   for (uint32_t i = 0; i < programs.count && i < 16; i++) {
-    ert_table program = ert_item(programs, i);
-    const char *target = ert_string(program, ERT_FIELD_PROGRAM_TARGET),
-               *arch = ert_string(program, ERT_FIELD_PROGRAM_ARCH);
-    bool other_arch = strcmp(arch, ert_cpu_arch) != 0;
-    add(&reasons, "; ",
-        ert_format("'%.40s' needs %.40s", target, other_arch ? arch : "a kernel that this library does not have").s);
+    if (is_repeated(programs, i)) continue;
+    const char *arch = ert_string(ert_item(programs, i), ERT_FIELD_PROGRAM_ARCH);
+    const char *needed = strcmp(arch, ert_cpu_arch) != 0 ? arch : "a kernel that this library does not have";
+    add(&reasons, "; ", ert_format("'%.40s' needs %.40s", target_at(programs, i), needed).s);
   }
   return ert_fail(EDGERT_ERROR_NO_PROGRAM, reasons.s, ert_format("a program for %s", ert_cpu_arch).s, "none");
 }
@@ -28,7 +37,7 @@ static edgert_status explain(ert_vector programs) {
 static edgert_status no_such_target(ert_vector programs, const char *target) {
   ert_text known = {""};
   for (uint32_t i = 0; i < programs.count && i < 16; i++)
-    add(&known, ", ", ert_string(ert_item(programs, i), ERT_FIELD_PROGRAM_TARGET));
+    if (!is_repeated(programs, i)) add(&known, ", ", target_at(programs, i));
   return ert_fail(EDGERT_ERROR_NO_PROGRAM, "target", programs.count ? known.s : "none: the bundle has no program",
                   ert_format("'%.80s'", target).s);
 }
@@ -36,8 +45,7 @@ static edgert_status no_such_target(ert_vector programs, const char *target) {
 /* The first target with a program that can run here; NULL if there is none. */
 static const char *first_target(ert_vector programs) {
   for (uint32_t i = 0; i < programs.count; i++)
-    if (ert_program_runnable(ert_item(programs, i)) == EDGERT_OK)
-      return ert_string(ert_item(programs, i), ERT_FIELD_PROGRAM_TARGET);
+    if (ert_program_runnable(ert_item(programs, i)) == EDGERT_OK) return target_at(programs, i);
   return NULL;
 }
 
@@ -56,7 +64,7 @@ edgert_status ert_program_choose(const edgert_bundle *bundle, const char *target
   ert_table refused = NULL;
   for (uint32_t i = 0; i < programs.count; i++) {
     ert_table program = ert_item(programs, i);
-    if (strcmp(ert_string(program, ERT_FIELD_PROGRAM_TARGET), wanted) != 0) continue;
+    if (strcmp(target_at(programs, i), wanted) != 0) continue;
     if (ert_program_runnable(program) != EDGERT_OK) {
       if (!refused) refused = program;
       continue;
