@@ -130,7 +130,7 @@ def _matrix(program: Program, step: Step) -> int:
     if step.kernel == "linear_sparse":
         return x.shape[-1] * outputs
     ints = {attribute.name: attribute.ints for attribute in step.attributes}
-    return x.shape[1] // ints["group"][0] * math.prod(ints["kernel"]) * outputs
+    return x.shape[1] // ints["group"][0] * math.prod(ints["kernel"]) * outputs * ints["together"][0]
 
 
 def _nonzeros(bundle: Bundle, tensor: Tensor) -> int:

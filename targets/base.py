@@ -108,7 +108,7 @@ class Work:
     """An operator over tensors of these types: a node, or the part of one that a core runs at a time.
 
     `constant` tells which inputs are known when packing, `density` the share of constant weights that are not zero, to
-    two digits.
+    two digits, `together` how many neighbouring filters of a convolution have theirs at the same places: 4, or 1.
     """
 
     op: Op
@@ -116,6 +116,7 @@ class Work:
     outputs: tuple[TensorType, ...]
     constant: tuple[bool, ...]
     density: float = 1.0
+    together: int = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)

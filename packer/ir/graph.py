@@ -30,6 +30,8 @@ class Value:
 
 
 _DENSITIES: WeakKeyDictionary[Value, float] = WeakKeyDictionary()  # of constants, counted once
+_TOGETHER: WeakKeyDictionary[Value, int] = WeakKeyDictionary()
+_FILLED = 1.1  # how many times the non-zeros may be stored for the sake of common places
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,19 @@ class Graph:
         found = _DENSITIES.get(value)
         if found is None:
             found = _DENSITIES[value] = int(np.count_nonzero(value.data)) / value.data.size
+        return found
+
+    def together(self, name: str | None, group: int) -> int:
+        """How many neighbouring filters of constant weights [K, C / group, kernel...] have non-zeros at equal places,
+        nearly: 4 (blocks of 4x1 or 16x1), or 1."""
+        value = None if name is None else self.values[name]
+        if value is None or value.data is None or value.data.size == 0 or value.data.shape[0] // group % 4 != 0:
+            return 1
+        found = _TOGETHER.get(value)
+        if found is None:
+            present = (value.data != 0).reshape(value.data.shape[0] // 4, 4, -1)
+            shared = 4 * int(np.count_nonzero(present.any(1))) <= _FILLED * int(np.count_nonzero(present))
+            found = _TOGETHER[value] = 4 if shared else 1
         return found
 
     def consumers(self) -> dict[str, list[Node]]:

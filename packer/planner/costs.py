@@ -18,15 +18,16 @@ def work_of(graph: Graph, node: Node, part: Part | None = None) -> Work:
     """A node, or a part of it, as an operator over tensors of its own."""
     constant = tuple(name is not None and graph.constant(name) is not None for name in node.inputs)
     density = float(f"{graph.density(node.inputs[1]):.2g}") if isinstance(node.op, Conv | MatMul) else 1.0
+    together = graph.together(node.inputs[1], node.op.group) if isinstance(node.op, Conv) and density < 1 else 1
     if part is None:
         types = tuple(None if name is None else graph.type(name) for name in node.inputs)
-        return Work(node.op, types, tuple(graph.type(name) for name in node.outputs), constant, density)
+        return Work(node.op, types, tuple(graph.type(name) for name in node.outputs), constant, density, together)
     inputs = tuple(
         None if name is None or box is None else TensorType(graph.type(name).dtype, tuple(e - b for b, e in box))
         for name, box in zip(node.inputs, part.reads, strict=True)
     )
     output = TensorType(graph.type(node.outputs[0]).dtype, tuple(e - b for b, e in part.writes))
-    return Work(part.op, inputs, (output,), constant, density)
+    return Work(part.op, inputs, (output,), constant, density, together)
 
 
 def signature(work: Work, form: Form) -> Signature:
@@ -37,6 +38,7 @@ def signature(work: Work, form: Form) -> Signature:
     )
     outputs = ", ".join(f"{t}:{layout.name.lower()}" for t, layout in zip(work.outputs, form.outputs, strict=False))
     density = f" density {work.density:g}" if work.density < 1 else ""
+    density += f" of {work.together}" if work.together > 1 else ""
     return f"{work.op!r} {form.implementation or '-'} ({operands}) -> {outputs}{density}"
 
 

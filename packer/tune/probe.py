@@ -52,7 +52,8 @@ def _graph(work: Work) -> Graph:
         if type is not None:
             value = Value(f"input{i}", type)
             if constant:
-                value = Value.constant(f"input{i}", _numbers(type, work.density if i == 1 else 1.0, random))
+                density, together = (work.density, work.together) if i == 1 else (1.0, 1)
+                value = Value.constant(f"input{i}", _numbers(type, density, together, random))
             values[value.name] = value
     outputs = tuple(f"output{i}" for i in range(len(work.outputs)))
     values.update((name, Value(name, type)) for name, type in zip(outputs, work.outputs, strict=True))
@@ -60,14 +61,17 @@ def _graph(work: Work) -> Graph:
     return Graph(_STEP, inputs, outputs, (Node(work.op, tuple(names), outputs, (_STEP,)),), values)
 
 
-def _numbers(type: TensorType, density: float, random: np.random.Generator) -> np.ndarray:
-    """Standard normal floats, of which so many are not zero; integers 0 or 1. Repeated where there are many."""
+def _numbers(type: TensorType, density: float, together: int, random: np.random.Generator) -> np.ndarray:
+    """Standard normal floats, of which so many are not zero, in so many rows at the same places; integers 0 or 1.
+    Repeated where there are many."""
     count = min(type.elements, _RANDOM)
     if type.dtype is DType.F32:
-        numbers = random.standard_normal(count, np.float32)
+        numbers = np.resize(random.standard_normal(count, np.float32), type.shape)
         if density < 1:
-            numbers[random.random(count) >= density] = 0
-        return np.resize(numbers, type.shape)
+            rows = (type.shape[0] // together, type.elements // type.shape[0])
+            zeros = np.resize(random.random(min(rows[0] * rows[1], _RANDOM)) >= density, rows)
+            numbers[np.repeat(zeros, together, 0).reshape(type.shape)] = 0
+        return numbers
     return np.resize(random.integers(0, 2, count), type.shape).astype(type.dtype.numpy)
 
 

@@ -26,7 +26,7 @@ from targets.machine import Machine
 __all__ = ["COPIES", "TILING", "copy_attributes", "is_linear", "kernel_name", "lower", "lower_sum", "reorder"]
 
 COPIES = Transpose | Slice | Expand | Tile | Reshape  # one strided copy each
-TILING = ("channels", "kernel", "rows")  # attributes of a sparse convolution besides its operator's
+TILING = ("channels", "kernel", "rows", "together")  # attributes of a sparse convolution besides its operator's
 
 
 def lower(graph: Graph, node: Node, form: Form, machine: Machine) -> Lowered:
@@ -145,13 +145,14 @@ def _conv_sparse(graph: Graph, node: Node, machine: Machine) -> Lowered:
     whole_node = Work(op, types, (graph.type(node.outputs[0]),), ())
     lanes = core.vector_bytes // 4
     engine = Engine(lanes, core.flops_per_cycle / (2 * lanes), core.fma_latency, core.l1_bytes)
-    cut = tiling(geometry(whole_node), graph.density(node.inputs[1]), engine)
+    together = graph.together(node.inputs[1], op.group)
+    cut = tiling(geometry(whole_node), graph.density(node.inputs[1]), engine, together)
     assert cut is not None
     taps = taps_of(weights.shape[2:], op.strides, op.dilations, cut.rows)
-    stream = _streamed(graph, node, (taps, cut.channels), lambda data: conv_stream(data, taps, cut.channels))
+    stream = _streamed(graph, node, (taps, cut.channels), lambda data: conv_stream(data, taps, cut.channels, together))
     inputs = [_operand(graph, node.inputs[0], Layout.PLANAR), *stream]
     inputs += [_operand(graph, name, Layout.PLANAR) for name in node.inputs[2:]]
-    tiles = map(Attribute, TILING, ((cut.channels,), weights.shape[2:], (cut.rows,)))
+    tiles = map(Attribute, TILING, ((cut.channels,), weights.shape[2:], (cut.rows,), (together,)))
     attributes = sorted((*attributes_of(op), *tiles), key=lambda a: a.name)
     return Lowered("conv_sparse", tuple(inputs), tuple(attributes))
 

@@ -92,7 +92,9 @@ def _sparse(lowered: Lowered, part: Part) -> list[Box | None]:
     values, indices, counts, starts = (whole(o.type) for o in lowered.inputs[1:5] if o is not None and o.type)
     blocks = (filters[0] // BLOCK, -(-filters[1] // BLOCK))
     bias = None if len(part.reads) < 3 or part.reads[2] is None else (filters,)
-    stream = [values, indices, (counts[0], filters, *counts[2:]), (starts[0], blocks)]
+    together = next((a.ints[0] for a in lowered.attributes if a.name == "together"), 1)
+    rows = (filters[0] // together, filters[1] // together)
+    stream = [values, indices, (counts[0], rows, *counts[2:]), (starts[0], blocks)]
     return [part.reads[0], *stream, bias, *part.reads[3:]]
 
 

@@ -32,7 +32,8 @@ class Stream:
 
     values f32 [entries], indices u8 or u16 [entries]; counts: entries of each group of a convolution, u8 [tiles, rows,
     groups], or of each row of a matrix, u16 [tiles, rows]; starts i32 [tiles, rows / 16]: where the entries of rows
-    16 b ... begin.
+    16 b ... begin. Where four filters go together, an entry is of all of them: there are four values for each index,
+    and a row of counts for each four.
     """
 
     values: np.ndarray
@@ -81,7 +82,7 @@ def taps_of(kernel: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[
     return Taps(lines, tuple(line), tuple(group), shifts)
 
 
-def conv_stream(weights: np.ndarray, taps: Taps, channels: int) -> Stream:
+def conv_stream(weights: np.ndarray, taps: Taps, channels: int, together: int = 1) -> Stream:
     """Weights [K, C, kernel...] in tiles of so many channels; an index is channel in the tile * lines + line."""
     filters, depth = weights.shape[:2]
     tiles, groups = -(-depth // channels), len(taps.shifts)
@@ -99,13 +100,15 @@ def conv_stream(weights: np.ndarray, taps: Taps, channels: int) -> Stream:
     flat = np.zeros((filters, tiles * channels, len(taps.line) + 1), np.float32)
     flat[:, :depth, :-1] = weights.reshape(filters, depth, prod(weights.shape[2:]))
     walked = flat.reshape(filters, tiles, channels, -1).transpose(1, 0, 2, 3)[..., order]  # [tile, K, c, group, tap]
-    walked = np.ascontiguousarray(walked.transpose(0, 1, 3, 2, 4)).reshape(-1)
-    found = np.flatnonzero(walked)
+    rows = filters // together
+    walked = walked.transpose(0, 1, 3, 2, 4).reshape(tiles, rows, together, -1)
+    entries = np.ascontiguousarray(walked.transpose(0, 1, 3, 2)).reshape(-1, together)
+    found = np.flatnonzero(entries.any(1))
     index = np.uint8 if channels * taps.lines <= MOST_LINES else np.uint16
     indices = table.astype(index).reshape(-1)[found % table.size]
-    counts = np.bincount(found // (channels * most), minlength=tiles * filters * groups)
-    counts = counts.reshape(tiles, filters, groups)
-    return Stream(walked[found], indices, counts.astype(np.uint8), _starts(counts.sum(2)))
+    counts = np.bincount(found // (channels * most), minlength=tiles * rows * groups).reshape(tiles, rows, groups)
+    starts = _starts(counts.sum(2), BLOCK // together)
+    return Stream(entries[found].reshape(-1), indices, counts.astype(np.uint8), starts)
 
 
 def matrix_stream(matrix: np.ndarray) -> Stream:
@@ -139,16 +142,16 @@ def matrix_stream(matrix: np.ndarray) -> Stream:
         np.concatenate([empty, *values]),
         np.concatenate([empty.astype(np.uint8), *indices]),
         table.astype(np.uint16),
-        _starts(table),
+        _starts(table, BLOCK),
     )
 
 
-def _starts(counts: np.ndarray) -> np.ndarray:
-    """Where the entries of each block of rows begin, given how many [tiles, rows] there are."""
+def _starts(counts: np.ndarray, block: int) -> np.ndarray:
+    """Where the entries of each block of so many rows begin, given how many [tiles, rows] there are."""
     tiles, rows = counts.shape
-    blocks = -(-rows // BLOCK)
-    padded = np.zeros((tiles, blocks * BLOCK), np.int64)
+    blocks = -(-rows // block)
+    padded = np.zeros((tiles, blocks * block), np.int64)
     padded[:, :rows] = counts
-    each = padded.reshape(tiles, blocks, BLOCK).sum(2)
+    each = padded.reshape(tiles, blocks, block).sum(2)
     found: np.ndarray = (np.cumsum(each) - each.reshape(-1)).reshape(tiles, blocks).astype(np.int32)
     return found

@@ -12,15 +12,15 @@ from targets.cpu.sparse import MOST_LINES, WIDE_LINES, Taps, taps_of
 
 __all__ = ["Engine", "Tiling", "tiling"]
 
-_MOST = {16: 14, 8: 12, 4: 24}  # vectors of accumulators, by the floats of a vector
-_HALF = 8  # floats of the half vectors of 16 lanes, of which there may be 16
+_MOST = {1: {16: 14, 8: 12, 4: 24}, 4: {16: 6, 8: 3, 4: 6}}  # vectors a filter, by filters together and lanes
+_HALF, _HALVES = 8, {1: 16, 4: 6}  # floats of the half vectors of 16 lanes, of which there may be so many
 _TILE = 12 * 1024  # floats of the inputs of a tile of a flat strip
 _ROW = 64  # floats: shorter rows are not cut for the sake of more rows
 _MOST_ROWS = 16
 _NARROW = 16  # floats: tiles of shorter lines may have more of them
 
 # Cycles, fitted to 130 tilings of ResNet-50's layers at 90 % zeros, where one vector is multiplied a cycle.
-_VECTOR = 1.1  # of a non-zero, for each vector of accumulators
+_VECTOR, _SHARED = 1.1, 1.03  # of a non-zero, for each vector of accumulators; where four filters share the inputs
 _AGAIN, _GROUP = 1.3, 9.0  # of a row in a tile, for each vector that is added to the sums, and for each group
 _FLAT = 11.0  # of a row in a tile of a flat strip, besides: few entries, of a number that no branch foresees
 _LINE, _COPIED = 19.0, 6.0  # to begin a line, and to copy each vector of it
@@ -36,6 +36,15 @@ class Engine:
     pace: float
     latency: float
     l1_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """Of a vector and of all accumulators of a filter, in floats; of those in half vectors."""
+
+    lanes: int
+    most: int
+    halves: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +68,23 @@ class _Strips:
 
 
 @lru_cache(maxsize=1 << 14)
-def tiling(g: Geometry, density: float, engine: Engine) -> Tiling | None:
-    """The tiling of fewest cycles; None if bytes cannot tell the lines of a channel."""
+def tiling(g: Geometry, density: float, engine: Engine, together: int) -> Tiling | None:
+    """The tiling of fewest cycles for 1 filter at a time or 4 together; None if bytes cannot tell the lines of a
+    channel."""
+    limits = _Limits(engine.lanes, _MOST[together][engine.lanes] * engine.lanes, _HALVES[together] * _HALF)
     best: Tiling | None = None
     flat = prod(g.kernel) == 1
     for rows in range(1, 2 if flat else min(g.out[1], _MOST_ROWS) + 1):
         taps = taps_of(g.kernel, g.stride, g.dilation, rows)
         if taps.lines >= MOST_LINES:
             break
-        window = _strips(g, taps, engine.lanes, rows)
+        window = _strips(g, taps, limits, rows)
         wide = not flat and window.line <= _NARROW
         for channels in _channels(g, taps, WIDE_LINES if wide else MOST_LINES):
-            strips = _flat(g, engine.lanes, channels) if flat else window
+            strips = _flat(g, limits, channels) if flat else window
             if channels > 1 and not _fits(4 * strips.line * taps.lines, channels, engine.l1_bytes):
                 continue
-            cycles = _cycles(g, taps, density, engine, channels, strips)
+            cycles = _cycles(g, taps, density, engine, together, channels, strips)
             if best is None or cycles < best.cycles:
                 best = Tiling(rows, channels, cycles)
     return best
@@ -93,21 +104,21 @@ def _channels(g: Geometry, taps: Taps, lines: int) -> list[int]:
     return sorted({-(-max(g.channels, 1) // n) for n in tiles})
 
 
-def _flat(g: Geometry, lanes: int, channels: int) -> _Strips:
+def _flat(g: Geometry, limits: _Limits, channels: int) -> _Strips:
     """All positions as one row."""
-    most = _MOST[lanes] * lanes
-    wanted = min(max(_TILE // channels, lanes), most)
-    half = lanes == 16 and wanted <= 16 * _HALF and prod(g.out) % lanes != 0
+    lanes = limits.lanes
+    wanted = min(max(_TILE // channels, lanes), limits.most)
+    half = lanes == 16 and wanted <= limits.halves and prod(g.out) % lanes != 0
     unit = _HALF if half else lanes
     units = -(-prod(g.out) // unit)
     strips = -(-units // (wanted // unit))
     return _Strips(_up(-(-units // strips) * unit, lanes), strips, strips, units * unit / lanes)
 
 
-def _strips(g: Geometry, taps: Taps, lanes: int, rows: int) -> _Strips:
+def _strips(g: Geometry, taps: Taps, limits: _Limits, rows: int) -> _Strips:
     """Strips of rows, each a segment of the columns; of as many rows at a time as fit the registers."""
     height, width = g.out[1:]
-    most, reach = _MOST[lanes] * lanes, taps.shifts[0]
+    lanes, most, reach = limits.lanes, limits.most, taps.shifts[0]
     behind = reach if len(taps.shifts) > 1 else 0
     phases = {k * g.dilation[2] % g.stride[2] for k in range(g.kernel[2])}
     before = [max(0, -(-(g.pad[2] - phase) // g.stride[2])) for phase in phases]
@@ -118,7 +129,7 @@ def _strips(g: Geometry, taps: Taps, lanes: int, rows: int) -> _Strips:
         segments = -(-width // max(1, _up(limit - lanes + 1, lanes) - behind))
         line = -(-width // segments) + reach
     whole, half = _up(line, lanes), _up(line, _HALF)
-    narrow = lanes == 16 and rows > 1 and half < whole and half * rows <= 16 * _HALF
+    narrow = lanes == 16 and rows > 1 and half < whole and half * rows <= limits.halves
     line = half if narrow else whole
     chunk = max(1, min(rows, most // line))
     chunks, vectors, unit = 0, 0.0, _HALF if lanes == 16 else lanes
@@ -129,11 +140,13 @@ def _strips(g: Geometry, taps: Taps, lanes: int, rows: int) -> _Strips:
     return _Strips(line, -(-height // rows) * segments, chunks * segments, vectors * segments)
 
 
-def _cycles(g: Geometry, taps: Taps, density: float, engine: Engine, channels: int, strips: _Strips) -> float:
-    rows = g.filters * -(-g.channels // channels)  # of all tiles
-    entries = density * g.filters * g.channels * prod(g.kernel)
-    vectors = strips.vectors / engine.pace
-    cycles = entries * max(_VECTOR * vectors, engine.latency * strips.chunks)
+def _cycles(
+    g: Geometry, taps: Taps, density: float, engine: Engine, together: int, channels: int, strips: _Strips
+) -> float:
+    rows = g.filters // together * -(-g.channels // channels)  # of all tiles
+    entries = density * g.filters * g.channels * prod(g.kernel) / together
+    vectors = strips.vectors * together / engine.pace
+    cycles = entries * max((_VECTOR if together == 1 else _SHARED) * vectors, engine.latency * strips.chunks)
     ended = _GROUP * len(taps.shifts) + (_FLAT if prod(g.kernel) == 1 else 0)
     cycles += rows * (_AGAIN * vectors + ended * strips.chunks)
     lines = g.channels * taps.lines * strips.strips

@@ -34,9 +34,10 @@ CASES = [
 Case = tuple[tuple[int, ...], tuple[int, ...], dict[str, object]]
 
 
-def pruned(random: np.random.Generator, shape: tuple[int, ...], zeros: float) -> np.ndarray:
+def pruned(random: np.random.Generator, shape: tuple[int, ...], zeros: float, together: int = 1) -> np.ndarray:
+    """Random zeros, at the same places in so many neighbouring rows."""
     weights = random.standard_normal(shape).astype(np.float32)
-    weights[random.random(shape) < zeros] = 0
+    weights[np.repeat(random.random((shape[0] // together, *shape[1:])) < zeros, together, axis=0)] = 0
     return weights
 
 
@@ -51,11 +52,11 @@ def finished(nodes: list, values: dict[str, np.ndarray], x: tuple[int, ...], ran
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def convolutions(case: Case, zeros: float = 0.8) -> ModelProto:
+def convolutions(case: Case, zeros: float = 0.8, together: int = 1) -> ModelProto:
     """relu(conv(x) + bias + conv(x)): bias, residual and activation are fused into the second convolution."""
     x, weights, attributes = case
     random = np.random.default_rng(0)
-    values = {"w": pruned(random, weights, zeros), "v": pruned(random, weights, zeros)}
+    values = {name: pruned(random, weights, zeros, together) for name in ("w", "v")}
     values["b"] = random.standard_normal(weights[0]).astype(np.float32)
     values["v"][3] = 0
     nodes = [
@@ -94,6 +95,21 @@ def test_convolutions(tmp_path: Path, case: Case, search: str | Strategy) -> Non
     path = tmp_path / "model.edge"
     pack(network, path, cores=(1, 2, 3), implementation="sparse", search=search, golden=False)
     check(path, "conv_sparse", feeds, want)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case[1][0] % 16 == 0], ids=str)
+def test_blocks_of_zeros_are_recognised(tmp_path: Path, case: Case) -> None:
+    """Four filters that have weights at the same places share what is loaded; an index is stored once for them."""
+    network, others = convolutions(case, 0.8, together=4), convolutions(case, 0.8)
+    feeds = {"x": np.random.default_rng(1).standard_normal(case[0]).astype(np.float32)}
+    (want,) = ReferenceEvaluator(network).run(None, feeds)
+    path = tmp_path / "model.edge"
+    for model, together in ((network, 4), (others, 1)):
+        pack(model, path, cores=(1, 2, 3), implementation="sparse", golden=False)
+        steps = [s for program in edgert.read(path).programs for s in program.steps if s.kernel == "conv_sparse"]
+        assert {a.ints[0] for step in steps for a in step.attributes if a.name == "together"} == {together}
+        if together == 4:
+            check(path, "conv_sparse", feeds, want)
 
 
 @pytest.mark.parametrize("rows", [1, 3, 20])

@@ -14,10 +14,10 @@ typedef struct sparse_state {
   const ert_simd *simd;
   ert_finish finish;
   ert_strides x, y, residual;
-  int64_t counts_tile, counts_filter, starts_tile; /* elements between neighbours */
-  int64_t runs;                                    /* of filters: tasks of the same strip */
-  int64_t block;                                   /* filters whose sums are kept between tiles */
-  size_t sums_at, sums_filter, sums_chunk;         /* in scratch: floats */
+  int64_t counts_tile, counts_row, starts_tile; /* elements between neighbours */
+  int64_t runs;                                 /* of filters: tasks of the same strip */
+  int64_t block;                                /* filters whose sums are kept between tiles */
+  size_t sums_at, sums_filter, sums_chunk;      /* in scratch: floats */
   ptrdiff_t columns[];
 } sparse_state;
 
@@ -29,16 +29,16 @@ static const ert_tensor *operand(const ert_step *step, uint32_t i) { return i < 
 /* The non-zeros of a tile's filters follow one another within the stream, and every 16 filters begin where `starts` says. */
 static edgert_status prove_stream(const ert_prepare *p, const sparse_state *s) {
   const ert_step *step = p->step;
-  const int64_t stored = step->in[VALUES]->shape[0], filters = step->out[0]->shape[1];
+  const int64_t stored = step->in[INDICES]->shape[0], filters = step->out[0]->shape[1], rows = 16 / s->s.together;
   for (int64_t tile = 0; tile < s->s.tiles; tile++) {
     int64_t ended = -1;
     for (int64_t block = 0; block * 16 < filters; block++) {
       const uint8_t *counts =
-          (const uint8_t *)step->in[COUNTS]->data + tile * s->counts_tile + block * 16 * s->counts_filter;
+          (const uint8_t *)step->in[COUNTS]->data + tile * s->counts_tile + block * rows * s->counts_row;
       const int64_t start = ((const int32_t *)step->in[STARTS]->data)[tile * s->starts_tile + block];
       int64_t count = 0;
-      for (int64_t k = 0; k < ert_min64(16, filters - block * 16); k++)
-        for (int64_t g = 0; g < s->s.groups; g++) count += counts[k * s->counts_filter + g];
+      for (int64_t k = 0; k < ert_min64(rows, filters / s->s.together - block * rows); k++)
+        for (int64_t g = 0; g < s->s.groups; g++) count += counts[k * s->counts_row + g];
       if (start < 0 || start > stored || count > stored - start)
         return ert_reject(p, "non-zeros of a block of filters", "ones that are stored",
                           "%" PRId64 " from number %" PRId64 " on, of %" PRId64, count, start, stored);
@@ -59,8 +59,8 @@ static edgert_status expect_stream(const ert_prepare *p, const ert_sparse_geomet
   ERT_TRY(ert_expect_dtype(p, step->in[COUNTS], EDGERT_U8));
   ERT_TRY(ert_expect_dtype(p, step->in[STARTS], EDGERT_I32));
   ERT_TRY(ert_expect_shape(p, step->in[VALUES], 1, step->in[VALUES]->shape));
-  ERT_TRY(ert_expect_shape(p, step->in[INDICES], 1, step->in[VALUES]->shape));
-  ERT_TRY(ert_expect_shape(p, step->in[COUNTS], 3, (const int64_t[]){s->tiles, filters, s->groups}));
+  ERT_TRY(ert_expect_shape(p, step->in[INDICES], 1, (const int64_t[]){step->in[VALUES]->shape[0] / s->together}));
+  ERT_TRY(ert_expect_shape(p, step->in[COUNTS], 3, (const int64_t[]){s->tiles, filters / s->together, s->groups}));
   ERT_TRY(ert_expect_shape(p, step->in[STARTS], 2, (const int64_t[]){s->tiles, ert_ceil_divide(filters, 16)}));
   if (!step->in[COUNTS]->constant || !step->in[STARTS]->constant)
     return ert_reject(p, "counts and starts", "constants", "values that are computed");
@@ -74,7 +74,7 @@ static edgert_status expect_stream(const ert_prepare *p, const ert_sparse_geomet
 /* Scratch: the lines of a tile, as many more as an index can reach behind them, and sums; its size in floats. */
 static bool lay_out(sparse_state *s, size_t *inputs, size_t *floats) {
   const ert_sparse_geometry *g = &s->s;
-  const size_t line = (size_t)g->line, most = (size_t)s->simd->sparse_limits.most;
+  const size_t line = (size_t)g->line, most = (size_t)s->simd->sparse_limits[g->together == 4].most;
   const int64_t chunks = ert_ceil_divide(g->rows, g->chunk);
   size_t size;
   if (!ert_multiply(line, (size_t)(g->tile * g->lines), inputs) ||
@@ -128,7 +128,7 @@ static edgert_status sparse_prepare(ert_prepare *p) {
   ERT_TRY(expect_stream(p, &state.s));
   if (y->elements == 0) return EDGERT_OK;
   state.counts_tile = ert_stride(p->step->in[COUNTS], 0);
-  state.counts_filter = ert_stride(p->step->in[COUNTS], 1);
+  state.counts_row = ert_stride(p->step->in[COUNTS], 1);
   state.starts_tile = ert_stride(p->step->in[STARTS], 0);
   ERT_TRY(prove_stream(p, &state));
   size_t inputs, floats;
@@ -148,8 +148,8 @@ static edgert_status sparse_prepare(ert_prepare *p) {
 static int64_t position_of(const sparse_state *s, const ert_step *step, int64_t tile, int64_t filter) {
   const uint8_t *counts = (const uint8_t *)step->in[COUNTS]->data + tile * s->counts_tile;
   int64_t at = ((const int32_t *)step->in[STARTS]->data)[tile * s->starts_tile + filter / 16];
-  for (int64_t k = filter / 16 * 16; k < filter; k++)
-    for (int64_t g = 0; g < s->s.groups; g++) at += counts[k * s->counts_filter + g];
+  for (int64_t k = filter / 16 * 16; k < filter; k += s->s.together)
+    for (int64_t g = 0; g < s->s.groups; g++) at += counts[k / s->s.together * s->counts_row + g];
   return at;
 }
 
@@ -197,7 +197,8 @@ static void run_block(const sparse_state *s, const ert_step *step, const sparse_
   ert_sparse d = {
       .line = (size_t)g->line,
       .wide = wide,
-      .counts_filter = s->counts_filter,
+      .together = (size_t)g->together,
+      .counts_row = s->counts_row,
       .columns = s->columns,
       .groups = (size_t)g->groups,
       .shift = g->shift,
@@ -214,9 +215,9 @@ static void run_block(const sparse_state *s, const ert_step *step, const sparse_
   };
   for (int64_t tile = 0; tile < g->tiles; tile++) {
     const int64_t at = position_of(s, step, tile, filter);
-    d.values = (const float *)step->in[VALUES]->data + at;
+    d.values = (const float *)step->in[VALUES]->data + at * g->together;
     d.indices = (const uint8_t *)step->in[INDICES]->data + at * (wide ? 2 : 1);
-    d.counts = (const uint8_t *)step->in[COUNTS]->data + tile * s->counts_tile + filter * s->counts_filter;
+    d.counts = (const uint8_t *)step->in[COUNTS]->data + tile * s->counts_tile + filter / g->together * s->counts_row;
     d.first = tile == 0;
     d.last = tile == g->tiles - 1;
     copy_tile(s, task, tile, scratch);

@@ -7,7 +7,7 @@
 
 enum {
   TILE_FLOATS = 12 * 1024, /* the inputs of a tile nearly stay in the first-level cache */
-  ROW_FLOATS = 64,        /* rows are not cut for the sake of more rows below this */
+  ROW_FLOATS = 64,         /* rows are not cut for the sake of more rows below this */
   MOST_SHIFTS = 16,
 };
 
@@ -124,6 +124,11 @@ edgert_status ert_sparse_geometry_read(const ert_prepare *p, bool joined, ert_sp
   ERT_TRY(ert_conv_geometry_read(p, x, y, kernel, false, g));
   ERT_TRY(ert_int(p, "channels", 1, ERT_SPARSE_WIDE_LINES, &out->tile));
   ERT_TRY(ert_int(p, "rows", 1, ERT_SPARSE_LINES, &out->rows));
+  ERT_TRY(ert_int(p, "together", 1, 4, &out->together));
+  if ((out->together != 1 && out->together != 4) || g->filters % out->together != 0)
+    return ert_reject(p, "attribute 'together'", "1, or 4 that the filters of a group are a multiple of", "%" PRId64,
+                      out->together);
+  const ert_sparse_limits *limits = &p->simd->sparse_limits[out->together == 4];
   out->unflattened = *g;
   const bool pointwise = ert_volume(g->kernel) == 1;
   if (pointwise && out->rows != 1)
@@ -140,9 +145,9 @@ edgert_status ert_sparse_geometry_read(const ert_prepare *p, bool joined, ert_sp
   find_groups(out);
   if (g->out[2] == 0) return EDGERT_OK; /* nothing to cut */
   if (out->flat)
-    cut_flat(out, p->simd->sparse_limits);
+    cut_flat(out, *limits);
   else
-    cut_rows(out, p->simd->sparse_limits);
+    cut_rows(out, *limits);
   out->strips = ert_ceil_divide(g->out[1], out->rows);
   return EDGERT_OK;
 }

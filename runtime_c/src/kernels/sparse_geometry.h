@@ -32,6 +32,7 @@ typedef struct ert_sparse_geometry {
   int64_t groups, reach; /* different columns at which taps begin; the last one */
   bool shift;            /* the columns are all from `reach` to 0: accumulators may be shifted instead */
   int64_t chunk;         /* rows that are summed up at once */
+  int64_t together;      /* filters that have weights at the same places: 1 or 4 */
   ert_sparse_line at[ERT_SPARSE_LINES];
 } ert_sparse_geometry;
 

@@ -25,7 +25,7 @@ def conv_sparse_seconds(work: Work, form: Form, distances: Sequence[float], at: 
     assert isinstance(op, Conv)
     assert x is not None
     assert w is not None
-    cut = tiling(g, work.density, Engine(at.lanes, at.fma, at.latency, int(at.levels[0][0])))
+    cut = tiling(g, work.density, Engine(at.lanes, at.fma, at.latency, int(at.levels[0][0])), work.together)
     if cut is None:
         return inf
     busy = cut.cycles * at.cycle / at.efficiency.dense

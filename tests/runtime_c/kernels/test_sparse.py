@@ -49,7 +49,7 @@ def lines_of(op: Conv, kernel: tuple[int, ...], rows: int) -> tuple[dict[tuple[i
     return first, total
 
 
-def encode(op: Conv, w: np.ndarray, channels: int, rows: int, wide: bool = False) -> Stream:
+def encode(op: Conv, w: np.ndarray, channels: int, rows: int, wide: bool = False, together: int = 1) -> Stream:
     """The stream of weights [K, C/group, kernel], in tiles of as many channels as wanted or else possible."""
     kernel = w.shape[2:]
     first, lines = lines_of(op, kernel, rows)
@@ -62,27 +62,32 @@ def encode(op: Conv, w: np.ndarray, channels: int, rows: int, wide: bool = False
     tiles, filters = max(-(-w.shape[1] // channels), 1), w.shape[0]
     values: list[float] = []
     indices: list[int] = []
-    counts, starts = np.zeros((tiles, filters, len(groups)), np.uint8), np.zeros((tiles, -(-filters // 16)), np.int32)
+    counts, starts = (
+        np.zeros((tiles, filters // together, len(groups)), np.uint8),
+        np.zeros((tiles, -(-filters // 16)), np.int32),
+    )
     for tile in range(tiles):
-        for k in range(filters):
+        for k in range(0, filters, together):
             if k % 16 == 0:
-                starts[tile, k // 16] = len(values)
+                starts[tile, k // 16] = len(indices)
             for g, place in enumerate(groups):
                 found = []
-                for c, kz, ky, kx in np.argwhere(lifted[k, tile * channels : (tile + 1) * channels]):
+                own = lifted[k : k + together, tile * channels : (tile + 1) * channels]
+                for c, kz, ky, kx in np.argwhere(own.any(0)):
                     if places[kx] != place:
                         continue
                     phase, row = ky * dilations[1] % strides[1], ky * dilations[1] // strides[1]
                     line = c * lines + first[kz, phase, kx * dilations[2] % strides[2]] + row
-                    found.append((int(line), float(lifted[k, tile * channels + c, kz, ky, kx])))
-                found.sort()
-                counts[tile, k, g] = len(found)
+                    found.append((int(line), own[:, c, kz, ky, kx]))
+                found.sort(key=lambda entry: entry[0])
+                counts[tile, k // together, g] = len(found)
                 indices += [line for line, _ in found]
-                values += [value for _, value in found]
+                values += [float(value) for _, four in found for value in four]
     extra = (
         Attribute("kernel", ints=kernel),
         Attribute("channels", ints=(channels,)),
         Attribute("rows", ints=(rows,)),
+        Attribute("together", ints=(together,)),
     )
     index = np.array(indices, np.uint16 if wide else np.uint8)
     return Stream(np.array(values, np.float32), index, counts, starts, (*attributes_of(op), *extra))
@@ -94,9 +99,11 @@ def sparse(rng: np.random.Generator, *shape: int, zeros: float = 0.7) -> np.ndar
     return (w / np.sqrt(max(np.count_nonzero(w) / max(shape[0], 1), 1))).astype(np.float32)
 
 
-def check(case: Case, channels: int = 5, rows: int = 1, wide: bool = False, inplace: int | None = None) -> None:
+def check(
+    case: Case, channels: int = 5, rows: int = 1, wide: bool = False, together: int = 1, inplace: int | None = None
+) -> None:
     """Every instruction set gives the reference's outputs, in any partition and from and to views."""
-    stream = encode(case.op, case.w, channels, rows, wide)
+    stream = encode(case.op, case.w, channels, rows, wide, together)
     inputs = [case.x, *stream.operands, case.bias, case.residual]
     check_step(
         "conv_sparse", inputs, [case.want], [case.output], stream.attributes, 2e-6, constants=CONSTANTS, inplace=inplace
@@ -151,6 +158,25 @@ def test_strided_and_padded_pointwise() -> None:
         check(Case(Conv(strides, pads, (1, 1)), x, w), channels=4)
 
 
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_four_filters_together(rank: int) -> None:
+    """Blocks of 4 filters that have weights at the same places, but for some zeros."""
+    rng = np.random.default_rng(20 + rank)
+    for wide in (False, True):
+        for _ in range(12):
+            group, channels, fours = choice(rng, 1, 1, 3), choice(rng, 3, 17), choice(rng, 1, 4, 9)
+            op, spatial, kernel = random_conv(rng, rank, group)
+            x = random_array(rng, (choice(rng, 1, 2), group * channels, *spatial), DType.F32)
+            w = sparse(rng, group * fours * 4, channels, *kernel)
+            w *= np.repeat(rng.random((group * fours, channels, *kernel)) < 0.5, 4, axis=0)
+            rows = 1 if np.prod(kernel) == 1 else choice(rng, 1, 2, 3, 7)
+            check(random_case(rng, op, x, w), choice(rng, 1, 5, 64), rows, wide, together=4)
+    w = sparse(rng, 8, 3, *(3,) * rank, zeros=0.4)
+    for width in (*range(1, 36), 56, 97):  # every number of accumulators
+        x = random_array(rng, (1, 3, *(2,) * (rank - 1), width), DType.F32)
+        check(Case(Conv((1,) * rank, (1,) * 2 * rank, (1,) * rank), x, w), 3, 1 + width % 2, together=4)
+
+
 def test_more_non_zeros_than_one_load() -> None:
     """Counts of 0 to 255 in a group."""
     rng = np.random.default_rng(7)
@@ -193,7 +219,7 @@ def test_parts_have_the_bits_of_the_whole() -> None:
 
     def run(op: Conv, stream: Stream, x: np.ndarray, bias: np.ndarray, isa: str) -> np.ndarray:
         shape = op.infer([TensorType(DType.F32, x.shape), TensorType(DType.F32, (bias.size, 9, 3, 3))])
-        attributes = (*attributes_of(op), *stream.attributes[-3:])
+        attributes = (*attributes_of(op), *stream.attributes[-4:])
         inputs = [x, *stream.operands, bias]
         return run_step("conv_sparse", inputs, shape, attributes, isa=isa, constants=CONSTANTS)[0]
 
@@ -237,8 +263,8 @@ def test_operands_are_proven() -> None:
     ) -> None:
         changed = {k: v for k, v in how.items() if k in ("values", "indices", "counts", "starts")}
         given = replace(stream, **changed)  # type: ignore[arg-type]
-        extra = {a.name: a for a in stream.attributes[-3:]} | {
-            k: Attribute(k, ints=v) for k, v in how.items() if k in ("kernel", "channels", "rows")
+        extra = {a.name: a for a in stream.attributes[-4:]} | {
+            k: Attribute(k, ints=v) for k, v in how.items() if k in ("kernel", "channels", "rows", "together")
         }  # type: ignore[arg-type]
         inputs = [x, *given.operands]
         attributes = (*attributes_of(op), *extra.values())
@@ -272,6 +298,8 @@ def test_operands_are_proven() -> None:
         {"channels": (0,)},
         {"channels": (64,)},
         {"channels": (65,)},
+        {"together": (2,)},
+        {"together": (4,)},
         {"rows": (0,)},
         {"rows": (64,)},
         {"rows": (255,)},

@@ -53,7 +53,8 @@ def test_parts_of_a_stream(filters: tuple[int, int]) -> None:
     assert starts is not None
     assert counts.box is not None
     assert starts.box is not None
-    assert counts.box[1:] == (filters, (0, 3))
+    (together,) = (a.ints[0] for a in step.attributes if a.name == "together")
+    assert counts.box[1:] == ((filters[0] // together, filters[1] // together), (0, 3))
     assert starts.box[1] == (filters[0] // 16, -(-filters[1] // 16))
     names = {attribute.name for attribute in step.attributes}
     assert {"channels", "kernel", "rows", "activation"} <= names

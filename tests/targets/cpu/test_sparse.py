@@ -19,20 +19,22 @@ def pruned(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> 
     return weights
 
 
-def check_starts(stream: Stream) -> None:
-    """The entries of every block of 16 rows begin where its start says, tile by tile, and there are no others."""
+def check_starts(stream: Stream, together: int = 1) -> None:
+    """The entries of every block of 16 filters begin where its start says, tile by tile, and there are no others."""
     tiles, rows = stream.counts.shape[:2]
     at = 0
     for tile in range(tiles):
         for row in range(rows):
-            if row % 16 == 0:
-                assert stream.starts[tile, row // 16] == at
+            if row * together % 16 == 0:
+                assert stream.starts[tile, row * together // 16] == at
             at += int(stream.counts[tile, row].sum(dtype=np.int64))
-    assert stream.starts.shape == (tiles, -(-rows // 16))
-    assert at == len(stream.values) == len(stream.indices)
+    assert stream.starts.shape == (tiles, -(-rows * together // 16))
+    assert at * together == len(stream.values) == len(stream.indices) * together
 
 
-def walk(op: Conv, x: np.ndarray, kernel: tuple[int, ...], stream: Stream, channels: int, rows: int) -> np.ndarray:
+def walk(
+    op: Conv, x: np.ndarray, kernel: tuple[int, ...], stream: Stream, channels: int, rows: int, together: int
+) -> np.ndarray:
     """One image [C,D,H,W] convolved strip by strip, from lines cut out of a padded copy."""
     (stride, pace), (dilation, gap) = op.strides[1:], op.dilations[1:]
     spans = (
@@ -40,7 +42,7 @@ def walk(op: Conv, x: np.ndarray, kernel: tuple[int, ...], stream: Stream, chann
         for n, a, b, k, d in zip(x.shape[1:], op.pads[:3], op.pads[3:], kernel, op.dilations, strict=True)
     )
     depth, height, width = ((span - 1) // s + 1 for span, s in zip(spans, op.strides, strict=True))
-    filters, each = stream.counts.shape[1], x.shape[0] // op.group
+    filters, each = stream.counts.shape[1] * together, x.shape[0] // op.group
     down, right = [y * dilation for y in range(kernel[1])], [c * gap for c in range(kernel[2])]
     reach = max(c // pace for c in right)
     room = [(p, q + (rows + reach + 4) * s) for p, q, s in zip(op.pads[:3], op.pads[3:], op.strides, strict=True)]
@@ -59,22 +61,25 @@ def walk(op: Conv, x: np.ndarray, kernel: tuple[int, ...], stream: Stream, chann
                         lines.append(row[:, column::pace][:, : width + reach])
         strip = np.stack(lines, 1)  # [C, lines, columns]
         at = 0
-        for tile, k in itertools.product(range(stream.counts.shape[0]), range(filters)):
+        for tile, k in itertools.product(range(stream.counts.shape[0]), range(0, filters, together)):
             begin = k // (filters // op.group) * each + tile * channels
             own = strip[begin : k // (filters // op.group) * each + each][:channels].reshape(-1, strip.shape[2])
-            for group, count in enumerate(stream.counts[tile, k].tolist()):
+            for group, count in enumerate(stream.counts[tile, k // together].tolist()):
                 indices = stream.indices[at : at + count]
                 assert (np.diff(indices.astype(int)) > 0).all()
-                for value, index in zip(stream.values[at : at + count], indices, strict=True):
-                    assert value != 0
+                values = stream.values.reshape(-1, together)[at : at + count]
+                assert values.any(1).all()
+                for value, index in zip(values, indices, strict=True):
                     for i in range(min(rows, height - first)):
-                        y[k, z, first + i] += value * own[index + i, shifts[group] : shifts[group] + width]
+                        line = own[index + i, shifts[group] : shifts[group] + width]
+                        y[k : k + together, z, first + i] += value[:, None] * line
                 at += count
     return y
 
 
+@pytest.mark.parametrize("together", [1, 4])
 @pytest.mark.parametrize("seed", range(25))
-def test_walking_a_stream_convolves(seed: int) -> None:
+def test_walking_a_stream_convolves(seed: int, together: int) -> None:
     rng = np.random.default_rng(seed)
     kernel, strides, dilations = (tuple(int(n) for n in rng.integers(1, most, 3)) for most in (4, 4, 3))
     pads = tuple(int(n) for n in rng.integers(0, 3, 6))
@@ -82,14 +87,14 @@ def test_walking_a_stream_convolves(seed: int) -> None:
     op = Conv(strides, pads, dilations, group)
     inside = tuple((k - 1) * d + 1 + int(n) for k, d, n in zip(kernel, dilations, rng.integers(0, 7, 3), strict=True))
     x = rng.standard_normal((1, 5 * group, *inside))
-    w = pruned(rng, (group * int(rng.choice([3, 20])), 5, *kernel), 0.3)
+    w = pruned(rng, (group * int(rng.choice([3, 20]) if together == 1 else rng.choice([4, 20])), 5, *kernel), 0.3)
     taps = taps_of(kernel, strides, dilations, rows)
     channels = min(int(rng.integers(1, 6)), 2048 // taps.lines)
-    stream = conv_stream(w, taps, channels)
+    stream = conv_stream(w, taps, channels, together)
     assert stream.indices.dtype == (np.uint8 if channels * taps.lines <= 256 else np.uint16)
-    check_starts(stream)
+    check_starts(stream, together)
     want = op.reference(x, w.astype(np.float64))[0][0]
-    np.testing.assert_allclose(walk(op, x[0], kernel, stream, channels, rows), want, atol=1e-9)
+    np.testing.assert_allclose(walk(op, x[0], kernel, stream, channels, rows, together), want, atol=1e-9)
 
 
 def test_fewer_dimensions_are_the_last_ones() -> None:
@@ -129,19 +134,21 @@ GEOMETRIES = [
 
 @pytest.mark.parametrize("g", GEOMETRIES)
 @pytest.mark.parametrize("lanes", [4, 8, 16])
-def test_tiles_fit(g: Geometry, lanes: int) -> None:
-    found = tiling(g, 0.1, ENGINES[lanes])
+@pytest.mark.parametrize("together", [1, 4])
+def test_tiles_fit(g: Geometry, lanes: int, together: int) -> None:
+    found = tiling(g, 0.1, ENGINES[lanes], together)
     assert found is not None
     taps = taps_of(g.kernel, g.stride, g.dilation, found.rows)
     assert 1 <= found.rows <= g.out[1]
     assert 1 <= found.channels <= g.channels
-    assert found.channels * taps.lines <= (2048 if g.out[2] <= 14 and g.kernel[2] > 1 else 256)
+    narrow = g.out[2] <= 14 or together == 4  # strips of few floats
+    assert found.channels * taps.lines <= (2048 if narrow and g.kernel[2] > 1 else 256)
     assert all(found.channels * taps.group.count(i) < 256 for i in range(len(taps.shifts)))
-    denser = tiling(g, 0.2, ENGINES[lanes])
+    denser = tiling(g, 0.2, ENGINES[lanes], together)
     assert denser is not None
     assert denser.cycles > found.cycles
 
 
 def test_a_window_that_bytes_cannot_tell() -> None:
     g = Geometry(1, 1, 1, 1, (1, 400, 1), (1, 100, 1), (1, 301, 1), (1, 1, 1), (1, 1, 1), (0, 0, 0))
-    assert tiling(g, 0.1, ENGINES[16]) is None
+    assert tiling(g, 0.1, ENGINES[16], 1) is None

@@ -1,7 +1,7 @@
 /* The sums of a filter's pixels in SPARSE_VECTORs of SPARSE_VL floats; included by f32-sparse.h for each width, the operations
  * of which OP names. */
 
-/* acc += value * line, for n non-zeros. */
+/* acc += value * line, for n non-zeros of one filter. */
 ERT_INLINE void OP(add)(SPARSE_VECTOR *acc, const float *x, size_t line, const float *values, const uint8_t *indices,
                         size_t n, int V, bool wide) {
 #define SPARSE_STEP(weight, index)                                                                     \
@@ -21,6 +21,20 @@ ERT_INLINE void OP(add)(SPARSE_VECTOR *acc, const float *x, size_t line, const f
   for (; n > 0; n--, values++, indices += wide ? 2 : 1)
     SPARSE_STEP(*values - (SPARSE_VECTOR){0}, sparse_one_index(indices, wide));
 #undef SPARSE_STEP
+}
+
+/* acc += value * line, for n places at which four filters have weights: each line is loaded once. */
+ERT_INLINE void OP(add_four)(SPARSE_VECTOR (*acc)[SPARSE_MOST / SPARSE_VL], const float *x, size_t line,
+                             const float *values, const uint8_t *indices, size_t n, int V, bool wide) {
+  for (; n > 0; n--, values += 4, indices += wide ? 2 : 1) {
+    const float *from = (const float *)(const void *)((const char *)x + sparse_one_index(indices, wide) * line);
+#pragma GCC unroll 24
+    for (int v = 0; v < V; v++) {
+      const SPARSE_VECTOR pixels = OP(load)(from + v * SPARSE_VL);
+#pragma GCC unroll 4
+      for (int f = 0; f < 4; f++) acc[f][v] += pixels * (values[f] - (SPARSE_VECTOR){0});
+    }
+  }
 }
 
 /* acc += what there was before this tile: the bias, or the sums of the tiles before. */
@@ -84,39 +98,44 @@ ERT_INLINE void OP(finish)(const ert_sparse *s, size_t filter, const SPARSE_VECT
   for (int v = 0; v < V; v++) OP(put)(y + v * SPARSE_VL, NULL, acc[v], v + 1 < V ? SPARSE_VL : rest, lo, hi);
 }
 
-/* A filter has one group of non-zeros, or several with shifts between them, or several that begin at columns of their own.
- * All tiles but the last leave their sums in s->sums. */
-ERT_INLINE void OP(rows)(const ert_sparse *s, int V, bool single, bool shift, bool wide, bool ends) {
+/* F filters together, 1 or 4, have one group of non-zeros, or several with shifts between them, or several that begin at
+ * columns of their own. All tiles but the last leave their sums in s->sums. */
+ERT_INLINE void OP(rows)(const ert_sparse *s, int F, int V, bool single, bool shift, bool wide, bool ends) {
   const float *const x = s->x;
   const float *values = s->values;
   const uint8_t *indices = s->indices, *counts = s->counts;
   const size_t line = s->line * sizeof(float), last = s->groups - 1;
   float *sums = s->sums;
-  for (size_t filter = 0; filter < s->filters; filter++, counts += s->counts_filter, sums += s->sums_filter) {
-    SPARSE_VECTOR acc[SPARSE_MOST / SPARSE_VL];
+  for (size_t filter = 0; filter < s->filters; filter += (size_t)F, counts += s->counts_row) {
+    SPARSE_VECTOR acc[4][SPARSE_MOST / SPARSE_VL];
+#pragma GCC unroll 4
+    for (int f = 0; f < F; f++)
 #pragma GCC unroll 24
-    for (int v = 0; v < V; v++) acc[v] = (SPARSE_VECTOR){0};
-    if (single) {
-      const size_t n = counts[0];
-      OP(add)(acc, x, line, values, indices, n, V, wide);
-      values += n, indices += wide ? 2 * n : n;
-    } else {
-      for (size_t g = 0;; g++) {
-        const size_t n = counts[g];
-        OP(add)(acc, shift ? x : x + s->columns[g], line, values, indices, n, V, wide);
-        values += n, indices += wide ? 2 * n : n;
-        if (g == last) break;
-        if (!shift) continue;
+      for (int v = 0; v < V; v++) acc[f][v] = (SPARSE_VECTOR){0};
+    for (size_t g = 0;; g++) {
+      const size_t n = counts[g];
+      const float *from = single || shift ? x : x + s->columns[g];
+      if (F == 1)
+        OP(add)(acc[0], from, line, values, indices, n, V, wide);
+      else
+        OP(add_four)(acc, from, line, values, indices, n, V, wide);
+      values += n * (size_t)F, indices += wide ? 2 * n : n;
+      if (single || g == last) break;
+      if (!shift) continue;
+#pragma GCC unroll 4
+      for (int f = 0; f < F; f++)
 #pragma GCC unroll 24
-        for (int v = 0; v < V; v++) acc[v] = OP(move)(acc[v], v + 1 < V ? acc[v + 1] : (SPARSE_VECTOR){0});
-      }
+        for (int v = 0; v < V; v++) acc[f][v] = OP(move)(acc[f][v], v + 1 < V ? acc[f][v + 1] : (SPARSE_VECTOR){0});
     }
-    OP(start)(s, filter, sums, acc, V);
-    if (ends) {
-      OP(finish)(s, filter, acc, V);
-    } else {
+#pragma GCC unroll 4
+    for (int f = 0; f < F; f++, sums += s->sums_filter) {
+      OP(start)(s, filter + (size_t)f, sums, acc[f], V);
+      if (ends) {
+        OP(finish)(s, filter + (size_t)f, acc[f], V);
+      } else {
 #pragma GCC unroll 24
-      for (int v = 0; v < V; v++) OP(store)(sums + v * SPARSE_VL, acc[v]);
+        for (int v = 0; v < V; v++) OP(store)(sums + v * SPARSE_VL, acc[f][v]);
+      }
     }
   }
 }
@@ -126,11 +145,16 @@ ERT_INLINE void OP(rows)(const ert_sparse *s, int V, bool single, bool shift, bo
   KIND(V, single, true, false, false) \
   KIND(V, shift, false, true, false)  \
   KIND(V, apart, false, false, false) KIND(V, wide_shift, false, true, true) KIND(V, wide_apart, false, false, true)
-#define SPARSE_KIND(V, name, single, shift, wide)                                                 \
-  static void OP(name##_##V)(const ert_sparse *s) { OP(rows)(s, V, single, shift, wide, false); } \
-  static void OP(name##_last_##V)(const ert_sparse *s) { OP(rows)(s, V, single, shift, wide, true); }
+#define SPARSE_KIND(V, name, single, shift, wide)                                                    \
+  static void OP(name##_##V)(const ert_sparse *s) { OP(rows)(s, 1, V, single, shift, wide, false); } \
+  static void OP(name##_last_##V)(const ert_sparse *s) { OP(rows)(s, 1, V, single, shift, wide, true); }
 #define SPARSE_DEFINE(V) SPARSE_KINDS(V, SPARSE_KIND)
 SPARSE_COUNTS(SPARSE_DEFINE)
+#undef SPARSE_KIND
+#define SPARSE_KIND(V, name, single, shift, wide)                                                           \
+  static void OP(four_##name##_##V)(const ert_sparse *s) { OP(rows)(s, 4, V, single, shift, wide, false); } \
+  static void OP(four_##name##_last_##V)(const ert_sparse *s) { OP(rows)(s, 4, V, single, shift, wide, true); }
+SPARSE_FOURS(SPARSE_DEFINE)
 #undef SPARSE_DEFINE
 #undef SPARSE_KIND
 
@@ -138,6 +162,9 @@ SPARSE_COUNTS(SPARSE_DEFINE)
 #define SPARSE_KIND(V, name, single, shift, wide) {OP(name##_##V), OP(name##_last_##V)},
 #define SPARSE_ENTRY(V)                           [V] = {SPARSE_KINDS(V, SPARSE_KIND)},
 static void (*const OP(functions)[][5][2])(const ert_sparse *s) = {SPARSE_COUNTS(SPARSE_ENTRY)};
+#undef SPARSE_KIND
+#define SPARSE_KIND(V, name, single, shift, wide) {OP(four_##name##_##V), OP(four_##name##_last_##V)},
+static void (*const OP(four_functions)[][5][2])(const ert_sparse *s) = {SPARSE_FOURS(SPARSE_ENTRY)};
 #undef SPARSE_ENTRY
 #undef SPARSE_KIND
 #undef SPARSE_KINDS
@@ -145,5 +172,6 @@ static void (*const OP(functions)[][5][2])(const ert_sparse *s) = {SPARSE_COUNTS
 static void OP(choose)(const ert_sparse *s) {
   const bool single = s->groups == 1 && s->columns[0] == 0 && !s->wide;
   const int kind = single ? 0 : (s->shift ? 1 : 2) + (s->wide ? 2 : 0);
-  OP(functions)[(s->floats + SPARSE_VL - 1) / SPARSE_VL][kind][s->last](s);
+  const size_t vectors = (s->floats + SPARSE_VL - 1) / SPARSE_VL;
+  (s->together == 1 ? OP(functions) : OP(four_functions))[vectors][kind][s->last](s);
 }

@@ -9,8 +9,10 @@
 #include "kernels/simd/simd.h"
 #include "kernels/simd/vec.h"
 
-/* How many accumulators, four weights and a broadcast one fit the registers. */
-#define SPARSE_TO_12(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
+/* How many accumulators, four weights and a broadcast one fit the registers; of each of four filters; both in floats. */
+#define SPARSE_TO_3(X)  X(1) X(2) X(3)
+#define SPARSE_TO_6(X)  SPARSE_TO_3(X) X(4) X(5) X(6)
+#define SPARSE_TO_12(X) SPARSE_TO_6(X) X(7) X(8) X(9) X(10) X(11) X(12)
 #define SPARSE_TO_14(X) SPARSE_TO_12(X) X(13) X(14)
 #define SPARSE_TO_16(X) SPARSE_TO_14(X) X(15) X(16)
 #define SPARSE_TO_24(X) SPARSE_TO_16(X) X(17) X(18) X(19) X(20) X(21) X(22) X(23) X(24)
@@ -19,7 +21,8 @@
  * one of `next` filling the last; every second lane of two vectors. */
 #if defined(__x86_64__) && ERT_VECTOR_BYTES == 64
 #define SPARSE_COUNTS SPARSE_TO_14
-enum { SPARSE_MOST = 14 * VL };
+#define SPARSE_FOURS  SPARSE_TO_6
+enum { SPARSE_MOST = 14 * VL, SPARSE_FOUR_MOST = 6 * VL };
 #define sparse_lane(four, i) ((vf)_mm512_permute_ps((__m512)(four), (i) * 0x55))
 ERT_INLINE vf sparse_four(const float *w) { return (vf)_mm512_broadcast_f32x4(_mm_loadu_ps(w)); }
 ERT_INLINE vf sparse_move(vf v, vf next) { return (vf)_mm512_alignr_epi32((__m512i)next, (__m512i)v, 1); }
@@ -29,7 +32,8 @@ ERT_INLINE vf sparse_even(vf a, vf b) {
 }
 #elif defined(__x86_64__) && ERT_VECTOR_BYTES == 32
 #define SPARSE_COUNTS        SPARSE_TO_12
-enum { SPARSE_MOST = 12 * VL };
+#define SPARSE_FOURS         SPARSE_TO_3
+enum { SPARSE_MOST = 12 * VL, SPARSE_FOUR_MOST = 3 * VL };
 #define sparse_lane(four, i) ((vf)_mm256_permute_ps((__m256)(four), (i) * 0x55))
 ERT_INLINE vf sparse_four(const float *w) { return (vf)_mm256_broadcast_ps((const __m128 *)w); }
 ERT_INLINE vf sparse_move(vf v, vf next) {
@@ -41,7 +45,8 @@ ERT_INLINE vf sparse_even(vf a, vf b) {
 }
 #elif defined(__x86_64__)
 #define SPARSE_COUNTS        SPARSE_TO_12
-enum { SPARSE_MOST = 12 * VL };
+#define SPARSE_FOURS         SPARSE_TO_3
+enum { SPARSE_MOST = 12 * VL, SPARSE_FOUR_MOST = 3 * VL };
 #define sparse_lane(four, i) ((vf)_mm_shuffle_ps((__m128)(four), (__m128)(four), (i) * 0x55))
 ERT_INLINE vf sparse_four(const float *w) { return vload(w); }
 ERT_INLINE vf sparse_move(vf v, vf next) {
@@ -51,7 +56,8 @@ ERT_INLINE vf sparse_move(vf v, vf next) {
 ERT_INLINE vf sparse_even(vf a, vf b) { return (vf)_mm_shuffle_ps((__m128)a, (__m128)b, 0x88); }
 #else
 #define SPARSE_COUNTS        SPARSE_TO_24
-enum { SPARSE_MOST = 24 * VL };
+#define SPARSE_FOURS         SPARSE_TO_6
+enum { SPARSE_MOST = 24 * VL, SPARSE_FOUR_MOST = 6 * VL };
 #define sparse_lane(four, i) ((vf)vdupq_laneq_f32((float32x4_t)(four), i))
 ERT_INLINE vf sparse_four(const float *w) { return vload(w); }
 ERT_INLINE vf sparse_move(vf v, vf next) { return (vf)vextq_f32((float32x4_t)v, (float32x4_t)next, 1); }
@@ -92,7 +98,7 @@ ERT_INLINE size_t sparse_one_index(const uint8_t *indices, bool wide) {
 #if ERT_VECTOR_BYTES == 64 /* half vectors, of which narrow images waste fewer lanes */
 typedef float vh __attribute__((vector_size(32)));
 typedef float vh_at __attribute__((vector_size(32), aligned(4), may_alias));
-enum { SPARSE_UNIT = VL / 2, SPARSE_UNIT_MOST = 16 * SPARSE_UNIT };
+enum { SPARSE_UNIT = VL / 2, SPARSE_UNIT_MOST = 16 * SPARSE_UNIT, SPARSE_UNIT_FOUR_MOST = 6 * SPARSE_UNIT };
 #define half_lane(four, i) ((vh)_mm256_permute_ps((__m256)(four), (i) * 0x55))
 ERT_INLINE vh half_four(const float *w) { return (vh)_mm256_broadcast_ps((const __m128 *)w); }
 ERT_INLINE vh half_load(const float *p) { return *(const vh_at *)p; }
@@ -116,13 +122,14 @@ ERT_INLINE vh half_move(vh v, vh next) { return (vh)_mm256_alignr_epi32((__m256i
 #undef SPARSE_VL
 #undef SPARSE_COUNTS
 #else
-enum { SPARSE_UNIT = VL, SPARSE_UNIT_MOST = SPARSE_MOST };
+enum { SPARSE_UNIT = VL, SPARSE_UNIT_MOST = SPARSE_MOST, SPARSE_UNIT_FOUR_MOST = SPARSE_FOUR_MOST };
 #endif
 
 static void sparse_run(const ert_sparse *s) {
 #if ERT_VECTOR_BYTES == 64
   const size_t halves = (s->floats + SPARSE_UNIT - 1) / SPARSE_UNIT;
-  if ((s->rows > 1 && s->line % VL != 0) || (halves % 2 == 1 && halves <= SPARSE_UNIT_MOST / SPARSE_UNIT)) {
+  const size_t most = s->together == 1 ? SPARSE_UNIT_MOST : SPARSE_UNIT_FOUR_MOST;
+  if ((s->rows > 1 && s->line % VL != 0) || (halves % 2 == 1 && halves <= most / SPARSE_UNIT)) {
     half_choose(s);
     return;
   }

@@ -15,14 +15,14 @@ static size_t sparse_index(const ert_sparse *s, const uint8_t *indices) {
 
 static void sparse_pixel(const ert_sparse *s, const float *values, const uint8_t *indices, size_t filter, size_t row,
                          size_t pixel) {
-  const uint8_t *counts = s->counts + (ptrdiff_t)filter * s->counts_filter;
+  const uint8_t *counts = s->counts + (ptrdiff_t)(filter / s->together) * s->counts_row;
   const float *x = s->x + row * s->line + pixel;
   float *y = s->y + (ptrdiff_t)filter * s->y_filter + (ptrdiff_t)row * s->y_row + (ptrdiff_t)pixel;
   float *between = s->sums + filter * s->sums_filter + row * s->line + pixel;
   float sum = 0;
   for (size_t g = 0; g < s->groups; g++)
-    for (size_t n = counts[g]; n > 0; n--, indices += s->wide ? 2 : 1)
-      sum += *values++ * x[s->columns[g] + (ptrdiff_t)(sparse_index(s, indices) * s->line)];
+    for (size_t n = counts[g]; n > 0; n--, values += s->together, indices += s->wide ? 2 : 1)
+      sum += *values * x[s->columns[g] + (ptrdiff_t)(sparse_index(s, indices) * s->line)];
   sum += s->first ? s->bias ? s->bias[filter] : 0.0f : *between;
   if (!s->last) {
     *between = sum;
@@ -41,8 +41,12 @@ static void sparse_run(const ert_sparse *s) {
   for (size_t filter = 0; filter < s->filters; filter++) {
     for (size_t row = 0; row < s->rows; row++)
       for (size_t pixel = 0; pixel < s->pixels; pixel++) sparse_pixel(s, values, indices, filter, row, pixel);
-    const uint8_t *counts = s->counts + (ptrdiff_t)filter * s->counts_filter;
-    for (size_t g = 0; g < s->groups; g++) values += counts[g], indices += counts[g] * (s->wide ? 2u : 1u);
+    values++; /* that of the next filter at the same place */
+    if ((filter + 1) % s->together != 0) continue;
+    const uint8_t *counts = s->counts + (ptrdiff_t)(filter / s->together) * s->counts_row;
+    values -= s->together;
+    for (size_t g = 0; g < s->groups; g++)
+      values += counts[g] * s->together, indices += counts[g] * (s->wide ? 2u : 1u);
   }
 }
 

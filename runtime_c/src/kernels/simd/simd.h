@@ -179,8 +179,9 @@ typedef struct ert_sparse {
   const float *values;
   const uint8_t *indices; /* or uint16_t, if `wide`, counted modulo ERT_SPARSE_WIDE_LINES */
   bool wide;
-  const uint8_t *counts; /* [filters][groups], filters `counts_filter` apart: non-zeros of each group */
-  ptrdiff_t counts_filter;
+  size_t together; /* filters that have weights at the same places, 1 or 4: a place has one index and as many values */
+  const uint8_t *counts; /* [filters / together][groups], rows `counts_row` apart: places of each group */
+  ptrdiff_t counts_row;
   const ptrdiff_t *columns; /* [groups] */
   size_t groups;
   bool shift; /* the columns are groups - 1, ..., 1, 0, and what lies past `line` may be taken for 0 in the last row */
@@ -191,7 +192,7 @@ typedef struct ert_sparse {
   const float *residual; /* may be y itself; or NULL */
   ptrdiff_t y_filter, y_row, residual_filter, residual_row;
   size_t filters, rows, pixels;
-  size_t floats; /* of one filter that are computed, rows `line` apart: at most sparse_limits.most */
+  size_t floats; /* of one filter that are computed, rows `line` apart: at most the `most` of sparse_limits */
   bool first, last;
   float lo, hi; /* limits of the outputs; may be infinite */
 } ert_sparse;
@@ -256,7 +257,7 @@ typedef struct ert_simd {
   void (*depthwise)(const ert_depthwise *d);
   void (*depthwise_planar)(const ert_depthwise_planar *d);
   void (*direct)(const ert_direct *d);
-  ert_sparse_limits sparse_limits;
+  ert_sparse_limits sparse_limits[2]; /* of one filter, and of four together */
   void (*sparse)(const ert_sparse *s);
   void (*sparse_copy)(const ert_sparse_copy *c);
   void (*winograd_input)(const ert_winograd_input *in);
