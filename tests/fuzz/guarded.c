@@ -13,9 +13,10 @@
 
 enum { MOST_OPERANDS = 64, MOST_SCRATCH = 1 << 26 };
 
-/* Memory that some operands of one step share, as they overlap: exactly their union. */
+/* Memory that some operands of one step share, as they overlap: exactly their union. The copy is aligned as the original is:
+ * it may begin with a view of bytes, and hold larger elements. */
 typedef struct island {
-  uint8_t *original, *copy;
+  uint8_t *original, *memory, *copy;
   size_t bytes;
 } island;
 
@@ -133,7 +134,9 @@ static bool isolate(guarded_step *g, ert_step *step) {
   for (uint32_t i = 0; i < step->n_out; i++) settle(g, step->out[i]);
   for (uint32_t i = 0; i < g->n_islands; i++) {
     island *at = &g->islands[i];
-    at->copy = exactly(at->bytes);
+    const size_t shift = (uintptr_t)at->original % sizeof(int64_t);
+    at->memory = exactly(shift + at->bytes);
+    at->copy = at->memory + shift;
     if (at->bytes) memcpy(at->copy, at->original, at->bytes); /* prepare reads constants */
   }
   for (uint32_t k = 0; k < step->n_in + step->n_out; k++) {
@@ -242,7 +245,7 @@ outcome run_guarded(const edgert_bundle *bundle, const char *isa, uint32_t worke
       bind_all(plan, plan->outputs, plan->n_outputs, d);
       found = run_plan(plan, program, guards, ert_simd_find(isa), workers, ran);
       for (uint32_t i = 0; i < plan->n_steps; i++)
-        for (uint32_t k = 0; k < guards[i].n_islands; k++) free(guards[i].islands[k].copy);
+        for (uint32_t k = 0; k < guards[i].n_islands; k++) free(guards[i].islands[k].memory);
       free_all(plan->inputs, plan->n_inputs);
       free_all(plan->outputs, plan->n_outputs);
     }
