@@ -86,8 +86,8 @@ static void test_affine(void) {
       const size_t parameters = forms[f] == ERT_FORM_SAME ? n : forms[f] == ERT_FORM_B_ONE ? 1 : 16;
       row x = new_row(n, false), scale = new_row(parameters, false), shift = new_row(parameters, false);
       row y = new_row(n, false), z = new_row(n, false);
-      table->affine(forms[f], x.x, scale.x, shift.x, y.x, n);
-      scalar->affine(forms[f], x.x, scale.x, shift.x, z.x, n);
+      table->affine(forms[f], x.x, scale.x, shift.x, -1.0f, 2.0f, y.x, n);
+      scalar->affine(forms[f], x.x, scale.x, shift.x, -1.0f, 2.0f, z.x, n);
       check_rows("affine", forms[f], y.x, z.x, n, 100.0f);
       table->center(1.5f, 0.3f, x.x, y.x, n);
       scalar->center(1.5f, 0.3f, x.x, z.x, n);

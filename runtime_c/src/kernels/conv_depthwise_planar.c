@@ -23,8 +23,9 @@ typedef struct planar_state {
   int64_t lines, columns;  /* that a phase has for the largest band, and that are read of a line */
   int64_t phase;           /* floats of a phase */
   int64_t phases[3], size; /* size: floats of a channel */
-  bool nine;
-  ert_tap table[256]; /* of every byte, so that none can lead astray */
+  bool nine;               /* 3 by 3 taps that need no scratch, of all channels but those with few of them */
+  bool lists;              /* there are others */
+  ert_tap table[256];      /* of every byte, so that none can lead astray */
 } planar_state;
 
 enum {
@@ -118,6 +119,19 @@ static void place_taps(planar_state *s) {
       }
 }
 
+/* 3 by 3 taps, one or two apart, of outputs whose middle taps lie inside. */
+static bool is_nine(const ert_conv_geometry *g) {
+  return g->kernel[0] == 1 && g->kernel[1] == 3 && g->kernel[2] == 3 && g->stride[1] <= 2 &&
+         g->stride[2] == g->stride[1] && g->dilation[1] == 1 && g->dilation[2] == 1 && g->pad[2] == 1 &&
+         (g->out[2] - 1) * g->stride[2] < g->in[2] && g->in[0] == 1 && g->out[0] == 1 && g->pad[0] == 0;
+}
+
+static bool has_lists(const planar_state *s, const uint8_t *counts) {
+  bool few = !s->nine;
+  for (int64_t c = 0; c < s->channels; c++) few |= counts[c] < ERT_NINE_LEAST;
+  return few;
+}
+
 static edgert_status planar_prepare(ert_prepare *p) {
   ert_allow_in_place(p, 6);
   ert_conv_geometry g;
@@ -139,16 +153,16 @@ static edgert_status planar_prepare(ert_prepare *p) {
   const double products = 16 * (double)(g.out[1] * g.out[2]) * (double)ert_volume(g.kernel);
   s->bands = ert_min64(ert_pieces(tasks, (double)tasks * products, p->workers), g.out[1]);
   bool fits = lay_out(s, ert_ceil_divide(g.out[1], s->bands));
-  while (fits && s->size > BAND_FLOATS && s->rows > 1) {
+  s->nine = is_nine(&g);
+  s->lists = has_lists(s, p->step->in[3]->data);
+  while (fits && s->lists && s->size > BAND_FLOATS && s->rows > 1) {
     s->bands = ert_min64(ert_max64(s->bands + 1, g.out[1] / s->rows), g.out[1]);
     fits = lay_out(s, ert_ceil_divide(g.out[1], s->bands));
   }
   if (!fits) return ert_reject(p, "inputs of one output row", "fewer bytes than memory can have", "more");
   ERT_TRY(ert_conv_expect_worth(p, s->size, products));
   place_taps(s);
-  s->nine = g.kernel[0] == 1 && g.kernel[1] == 3 && g.kernel[2] == 3 && g.stride[1] == 1 && g.dilation[1] == 1 &&
-            s->pitch > 8;
-  p->step->scratch_bytes = 2 * (size_t)s->size * sizeof(float);
+  if (s->lists) p->step->scratch_bytes = 2 * (size_t)s->size * sizeof(float);
   p->step->tasks = tasks * s->bands;
   return EDGERT_OK;
 }
@@ -200,8 +214,8 @@ static void run_task(const ert_step *step, const planar_task *t, float *scratch)
   const ert_tensor *bias = step->n_in > 5 ? step->in[5] : NULL, *residual = step->n_in > 6 ? step->in[6] : NULL;
   const int64_t channel = t->block * 16, start = ((const int32_t *)step->in[4]->data)[t->block];
   ert_phase phases[ERT_MOST_TAPS];
-  find_phases(s, t, phases);
-  if (t->clear) memset(scratch, 0, 2 * (size_t)s->size * sizeof(float));
+  if (s->lists) find_phases(s, t, phases);
+  if (s->lists && t->clear) memset(scratch, 0, 2 * (size_t)s->size * sizeof(float));
   ert_depthwise_planar d = {
       .x = (const float *)step->in[0]->data + t->image * s->x.image + channel * s->x.channel,
       .x_channel = s->x.channel,
@@ -212,6 +226,10 @@ static void run_task(const ert_step *step, const planar_task *t, float *scratch)
       .table = s->table,
       .pairs = g->stride[2] == 2 && s->phases[2] == 2,
       .nine = s->nine,
+      .first = t->row * g->stride[1] - g->pad[1],
+      .row = s->x.row,
+      .height = g->in[1],
+      .width = g->in[2],
       .size = (size_t)s->size,
       .scratch = scratch,
       .pitch = (size_t)s->pitch,

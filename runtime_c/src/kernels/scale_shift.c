@@ -1,10 +1,10 @@
 /* scale_shift: x * scale[c] + shift[c] along axis 1, with an optional activation; planar or blocks of 16. */
 #include <string.h>
 
+#include "kernels/activation.h"
 #include "kernels/binary_kinds.h"
 #include "kernels/simd/simd.h"
 #include "kernels/tensor.h"
-#include "kernels/unary_kinds.h"
 #include "kernels/walk.h"
 
 enum {
@@ -13,7 +13,7 @@ enum {
 
 typedef struct scale_shift_state {
   const ert_simd *simd;
-  ert_activation activation;
+  ert_finish finish;
   ert_walk walk; /* of x and y */
   int64_t inner; /* elements in a run that shares its parameters */
   int64_t runs;  /* before the parameters repeat */
@@ -42,7 +42,9 @@ static edgert_status prepare(ert_prepare *p) {
   void *state;
   ERT_TRY(ert_state(p, sizeof(scale_shift_state), &state));
   scale_shift_state *s = state;
-  ERT_TRY(ert_activation_read(p, &s->activation));
+  ert_activation activation;
+  ERT_TRY(ert_activation_read(p, &activation));
+  s->finish = ert_finish_of(activation);
   s->simd = p->simd;
   if (x->elements == 0) return EDGERT_OK;
 
@@ -67,26 +69,30 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   float *y = step->out[0]->data;
   int64_t at = ert_cut_element_at(s->walk.elements, step->tasks, begin);
   const int64_t stop = ert_cut_element_at(s->walk.elements, step->tasks, end);
+  if (at >= stop) return;
+  const ert_activation *a = &s->finish.activation;
+  int64_t i = at % s->inner, index = at / s->inner % s->runs; /* within a run, and which one */
   ert_cursor c;
-  if (at < stop) ert_walk_seek(&s->walk, at, &c);
+  ert_walk_seek(&s->walk, at, &c);
   while (at < stop) {
-    const int64_t i = at % s->inner, run = ert_min64(s->inner - i, ert_walk_left(&s->walk, &c));
+    const int64_t run = ert_min64(s->inner - i, ert_walk_left(&s->walk, &c));
     const int64_t n = ert_min64(ert_min64(run, stop - at), CHUNK);
-    const int64_t parameter = s->form == ERT_FORM_SAME ? i : at / s->inner % s->runs * s->step;
+    const int64_t parameter = s->form == ERT_FORM_SAME ? i : index * s->step;
     const float *scale = (const float *)step->in[1]->data + parameter;
     const float *shift = (const float *)step->in[2]->data + parameter;
-    float lanes[2][16] = {{0}};
+    float lanes[2][16];
     if (s->form == ERT_FORM_B_LANES) {
       const size_t bytes = (size_t)ert_min64(16, s->channels - parameter) * sizeof(float);
+      memset(lanes, 0, sizeof lanes);
       scale = memcpy(lanes[0], scale, bytes);
       shift = memcpy(lanes[1], shift, bytes);
     }
     float *to = y + c.offset[1];
-    s->simd->affine(s->form, x + c.offset[0], scale, shift, to, (size_t)n);
-    if (s->activation.kind != ERT_UNARY_IDENTITY)
-      s->simd->unary(s->activation.kind, s->activation.alpha, s->activation.beta, to, to, (size_t)n);
+    s->simd->affine(s->form, x + c.offset[0], scale, shift, s->finish.lo, s->finish.hi, to, (size_t)n);
+    if (s->finish.function) s->simd->unary(a->kind, a->alpha, a->beta, to, to, (size_t)n);
     ert_walk_advance(&s->walk, &c, n);
-    at += n;
+    at += n, i += n;
+    if (i == s->inner) i = 0, index = index + 1 == s->runs ? 0 : index + 1;
   }
 }
 

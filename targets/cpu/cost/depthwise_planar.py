@@ -1,4 +1,5 @@
-"""Depthwise convolution of planar rows (runtime_c/src/kernels/conv_depthwise_planar.c, simd/f32-depthwise-planar.h)."""
+"""Depthwise convolution of planar rows (runtime_c/src/kernels/conv_depthwise_planar.c, simd/f32-depthwise-planar.h and
+f32-depthwise-nine.h)."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from math import gcd, prod
 from packer.ir.ops import Conv
 from targets.base import Form, Work
 from targets.cpu.cost.at import At
-from targets.cpu.cost.conv import geometry
+from targets.cpu.cost.conv import Geometry, geometry
 from targets.cpu.cost.operands import operands, overlapped
 from targets.cpu.cost.pointwise import activation_cycles
 
@@ -17,8 +18,10 @@ __all__ = ["depthwise_planar_seconds"]
 _CHANNEL = 12.0  # cycles to start a channel
 _LINE = 1.0  # cycles to start a line that is copied
 _TAP = 1.3  # of a load that may cross cache lines, over one that does not
-_NINE = 1.2  # vectors loaded for three taps if there are 3 by 3 of them
 _STORE = 0.5  # cycles to place a vector of outputs
+_NINE_LEAST = 5  # taps from which on 3 by 3 of them are taken for granted
+_NINE_CHANNEL = 45.0  # cycles to start a channel of those
+_NINE_TILE = (16.0, 25.0)  # cycles to start a tile of rows, by the stride
 
 
 def depthwise_planar_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
@@ -26,19 +29,35 @@ def depthwise_planar_seconds(work: Work, form: Form, distances: Sequence[float],
     assert isinstance(op, Conv)
     channels = g.images * y.shape[1] * g.out[0]
     taps = max(work.density, 0.01) * prod(g.kernel)
-    phases = [min(k, s // gcd(s, d)) for k, s, d in zip(g.kernel[1:], g.stride[1:], g.dilation[1:], strict=True)]
-    every = g.kernel[0] * prod(phases)
-    used = every * (1.0 - (1.0 - 1.0 / every) ** taps)  # phases of a channel that some tap reads
     rows, of_row = g.out[1], -(-g.out[2] // at.lanes)
     vectors = -(-rows // 2) if at.lanes == 16 and g.out[2] < 8 else rows * of_row
-    moved = 1.0 if g.stride[2] == 1 else 2.5
-    copied = used * rows * (_LINE + of_row * (moved / at.load + 1.0 / at.store))
-    if g.kernel == (1, 3, 3) and work.density == 1.0 and g.stride[1] == g.dilation[1] == 1 and g.out[2] > 8:
-        step = max(9.0 / at.fma, 3 * _NINE * _TAP / at.load)
-    else:
-        step = taps * max(1.0 / at.fma, _TAP / at.load)
     stored = rows * of_row * (1.0 / at.store + _STORE)
-    cycles = channels * (_CHANNEL + copied + vectors * step + stored)
+    if _is_nine(g) and taps >= _NINE_LEAST:
+        tiles = rows // 7 + rows % 7 // 2 + rows % 7 % 2
+        second = g.stride[1] - 1
+        loads = 3.0 * (g.stride[1] * rows + (2 - second) * tiles)  # for taps; those of the second stride are shuffled
+        step = max((9.0 * rows + second * loads) / at.fma, _TAP * loads / at.load) + tiles * _NINE_TILE[second]
+        pair = at.lanes == 16 and g.inside[2] < 8 * g.stride[1]  # two channels a vector
+        cycles = channels * (_NINE_CHANNEL + (0.5 if pair else of_row) * step + stored)
+    else:
+        phases = [min(k, s // gcd(s, d)) for k, s, d in zip(g.kernel[1:], g.stride[1:], g.dilation[1:], strict=True)]
+        every = g.kernel[0] * prod(phases)
+        used = every * (1.0 - (1.0 - 1.0 / every) ** taps)  # phases of a channel that some tap reads
+        moved = 1.0 if g.stride[2] == 1 else 2.5
+        copied = used * rows * (_LINE + of_row * (moved / at.load + 1.0 / at.store))
+        step = taps * max(1.0 / at.fma, _TAP / at.load)
+        cycles = channels * (_CHANNEL + copied + vectors * step + stored)
     busy = cycles * at.cycle / at.efficiency.depthwise
     extra = activation_cycles(op.activation, y.elements / at.lanes, at) * at.cycle / at.efficiency.elementwise
     return overlapped(busy, operands(work, form, distances, at)) + extra
+
+
+def _is_nine(g: Geometry) -> bool:
+    """3 by 3 taps that the kernel computes without scratch."""
+    return (
+        g.kernel == (1, 3, 3)
+        and g.stride[1] == g.stride[2] <= 2
+        and g.dilation[1] == g.dilation[2] == 1
+        and g.pad[2] == 1
+        and g.out[0] == 1
+    )

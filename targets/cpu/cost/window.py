@@ -13,6 +13,8 @@ from targets.cpu.cost.operands import operands, overlapped, vectors_of
 
 __all__ = ["inside", "lrn_seconds", "pool_seconds", "resize_seconds"]
 
+_SLIDING = ((3, 1, 2), (3, 0, 2), (2, 0, 2), (3, 1, 1))  # columns, padding and stride of pools kept in registers
+
 
 @lru_cache(maxsize=1 << 14)
 def inside(extent: int, out: int, kernel: int, stride: int, dilation: int, pad: int) -> tuple[int, int]:
@@ -38,9 +40,12 @@ def pool_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> 
     taps = prod(span[0] for span in spans)
     positions = prod(y.shape[2:])
     average = op.kind == "average"
-    if not x.dtype.is_float or len(work.outputs) > 1 or op.kind == "lp":
+    blocked = form.inputs[0] is Layout.BLOCK16
+    if not x.dtype.is_float and blocked:
+        cycles = y.shape[0] * -(-y.shape[1] // 16) * (1.8 * taps + 3.0 * positions) / at.efficiency.pool
+    elif not x.dtype.is_float or len(work.outputs) > 1 or op.kind == "lp":
         cycles = y.shape[0] * y.shape[1] * (2.5 * taps + 12.0 * positions) / at.efficiency.scalar
-    elif form.inputs[0] is Layout.BLOCK16:
+    elif blocked:
         start, tap, chain = (10.0, 0.9, 1.6) if average else (8.0, 1.6, 2.4)  # few windows fit the reorder buffer
         window = max(start + tap * taps / positions, chain * taps / positions)
         calls = positions / y.shape[-1] * (y.shape[-1] - spans[-1][1] + 1)  # one for all outputs within a row
@@ -49,9 +54,12 @@ def pool_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> 
     else:
         rows, width = y.shape[0] * y.shape[1] * positions // y.shape[-1], -(-x.shape[-1] // at.lanes)
         height = prod(span[0] for span in spans[:-1]) / (positions / y.shape[-1])
-        steps = 1.0 if op.strides[-1] <= 2 else 6.0
-        slide = op.kernel[-1] * -(-y.shape[-1] // at.lanes) * steps
-        cycles = rows * (8.0 + 2.2 * width * height + 4.0 * slide)
+        of_row = -(-y.shape[-1] // at.lanes)
+        if (op.kernel[-1], op.pads[len(op.pads) // 2 - 1], op.strides[-1]) in _SLIDING and of_row > 1:
+            cycles = rows * (8.0 + 1.6 * width * height + of_row * (op.kernel[-1] + op.strides[-1]))
+        else:
+            steps = 1.0 if op.strides[-1] <= 2 else 6.0
+            cycles = rows * (8.0 + 2.2 * width * height + 4.0 * op.kernel[-1] * of_row * steps)
         cycles /= at.efficiency.pool
     return overlapped(cycles * at.cycle, operands(work, form, distances, at))
 

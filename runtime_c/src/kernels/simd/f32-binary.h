@@ -68,21 +68,28 @@ static void f32_binary(int kind, int form, const float *a, const float *b, float
 }
 #undef BINARY_CASE
 
-static void f32_affine(int form, const float *x, const float *scale, const float *shift, float *y, size_t n) {
+ERT_INLINE vf affine_clip(vf x, vf scale, vf shift, vf lo, vf hi) { return vmin(hi, vmax(lo, x * scale + shift)); }
+
+static void f32_affine(int form, const float *x, const float *scale, const float *shift, float low, float high,
+                       float *y, size_t n) {
+  const vf lo = vsplat(low), hi = vsplat(high);
   size_t i = 0;
   if (form == ERT_FORM_SAME) {
-    for (; i + VL <= n; i += VL) vstore(y + i, vload(x + i) * vload(scale + i) + vload(shift + i));
-    if (i < n)
-      vstore_part(y + i, vload_part(x + i, n - i) * vload_part(scale + i, n - i) + vload_part(shift + i, n - i), n - i);
+    for (; i + VL <= n; i += VL) vstore(y + i, affine_clip(vload(x + i), vload(scale + i), vload(shift + i), lo, hi));
+    const size_t part = n - i;
+    if (part > 0)
+      vstore_part(
+          y + i, affine_clip(vload_part(x + i, part), vload_part(scale + i, part), vload_part(shift + i, part), lo, hi),
+          part);
     return;
   }
   vf by[V16], plus[V16];
   binary_repeat(by, scale, form == ERT_FORM_B_LANES);
   binary_repeat(plus, shift, form == ERT_FORM_B_LANES);
   for (; i + 16 <= n; i += 16)
-    for (size_t j = 0; j < V16; j++) vstore(y + i + j * VL, vload(x + i + j * VL) * by[j] + plus[j]);
+    for (size_t j = 0; j < V16; j++) vstore(y + i + j * VL, affine_clip(vload(x + i + j * VL), by[j], plus[j], lo, hi));
   for (; i < n; i += VL) {
     size_t part = n - i < VL ? n - i : VL;
-    vstore_part(y + i, vload_part(x + i, part) * by[0] + plus[0], part);
+    vstore_part(y + i, affine_clip(vload_part(x + i, part), by[0], plus[0], lo, hi), part);
   }
 }

@@ -27,6 +27,7 @@ typedef struct planes_channel {
   float bias;
   float *y;
   const float *residual;
+  size_t masked; /* last rows that are stored without what lies behind them: it is not theirs to replace */
 } planes_channel;
 
 /* The lines of one phase of a channel; nothing past their ends is read. Up to a vector past the end of each becomes zero. */
@@ -69,14 +70,12 @@ typedef struct planes_place {
 ERT_INLINE planes_place planes_place_of(const ert_depthwise_planar *d, const planes_channel *c, size_t row,
                                         size_t column) {
   const size_t of_row = (d->pixels + VL - 1) / VL, tail = d->pixels - (of_row - 1) * VL;
-  const size_t masked =
-      (size_t)d->y_row == d->pixels && !c->residual ? (VL - tail + d->pixels - 1) / d->pixels : d->rows;
   return (planes_place){
       .y = c->y + (ptrdiff_t)row * d->y_row + (ptrdiff_t)column,
       .residual = c->residual ? c->residual + (ptrdiff_t)row * d->residual_row + (ptrdiff_t)column : NULL,
       .of_row = of_row,
       .tail = tail,
-      .whole = d->rows > masked + row ? d->rows - masked - row : 0,
+      .whole = d->rows > c->masked + row ? d->rows - c->masked - row : 0,
       .lo = vsplat(d->lo),
       .hi = vsplat(d->hi),
   };
@@ -177,59 +176,7 @@ ERT_INLINE void planes_channel_run(const ert_depthwise_planar *d, const planes_c
   }
 }
 
-/* The same vector, in a register: compilers would rather load it again for every use. */
-ERT_INLINE vf planes_keep(vf v) {
-#if defined(__aarch64__)
-  __asm__("" : "+w"(v));
-#else
-  __asm__("" : "+v"(v));
-#endif
-  return v;
-}
-
-/* R rows of the vector at `column` of nine taps, the inputs of which are loaded once for the outputs of three rows. */
-ERT_INLINE void planes_nine(const ert_depthwise_planar *d, const planes_channel *c, size_t row, size_t column, int R) {
-  const float *x = c->x + row * d->pitch + column;
-  vf acc[7], w[9];
-#pragma GCC unroll 9
-  for (int t = 0; t < 9; t++) w[t] = vsplat(c->w[t]);
-#pragma GCC unroll 7
-  for (int r = 0; r < R; r++) acc[r] = vsplat(c->bias);
-#pragma GCC unroll 9
-  for (int i = 0; i < R + 2; i++, x += d->pitch) {
-#pragma GCC unroll 3
-    for (int k = 0; k < 3; k++) {
-      const vf input = planes_keep(vload(x + c->at[k]));
-#pragma GCC unroll 3
-      for (int h = 0; h < 3; h++)
-        if (i >= h && i - h < R) acc[i - h] += input * w[3 * h + k];
-    }
-  }
-  planes_place at = planes_place_of(d, c, row, column);
-  const ptrdiff_t y_row = d->y_row, residual_row = d->residual_row;
-  const bool last = column / VL + 1 == at.of_row;
-#pragma GCC unroll 7
-  for (int r = 0; r < R; r++)
-    planes_store(&at, r * y_row, r * residual_row, acc[r], last && (size_t)r >= at.whole ? at.tail : VL);
-}
-
-#define NINE_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
-#define NINE_DEFINE(R)                                                                                             \
-  static void planes_nine_##R(const ert_depthwise_planar *d, const planes_channel *c, size_t row, size_t column) { \
-    planes_nine(d, c, row, column, R);                                                                             \
-  }
-#define NINE_ENTRY(R) planes_nine_##R,
-NINE_ROWS(NINE_DEFINE)
-static planes_tile_fn *const planes_nines[] = {NULL, NINE_ROWS(NINE_ENTRY)};
-#undef NINE_ENTRY
-#undef NINE_DEFINE
-
-/* The last vectors of rows come first: what they store past their rows is replaced. */
-ERT_INLINE void planes_nine_run(const ert_depthwise_planar *d, const planes_channel *c) {
-  for (size_t r = 0; r < d->rows; r += 7)
-    for (size_t v = (d->pixels + VL - 1) / VL; v-- > 0;)
-      planes_nines[d->rows - r < 7 ? d->rows - r : 7](d, c, r, v * VL);
-}
+#include "kernels/simd/f32-depthwise-nine.h"
 
 /* Two phases at once, of neighbouring columns of the same rows two columns apart: the even and the odd ones. */
 ERT_INLINE void planes_copy_two(const ert_depthwise_planar *d, const ert_phase *even, const ert_phase *odd,
@@ -276,43 +223,61 @@ ERT_INLINE void planes_gather(const ert_depthwise_planar *d, const float *x, con
 }
 
 /* Most of nine taps: all of them, those that are not in the list being zero, are faster than the list. */
-ERT_INLINE void planes_complete(const ert_depthwise_planar *d, const uint8_t *taps, planes_channel *c, ptrdiff_t at[9],
-                                float values[9]) {
-  for (size_t t = 0; t < 9; t++) values[t] = 0;
+ERT_INLINE bool planes_is_nine(const ert_depthwise_planar *d, size_t channel) {
+  return d->nine && d->counts[channel] >= ERT_NINE_LEAST;
+}
+
+ERT_INLINE void planes_complete(const ert_depthwise_planar *d, size_t channel, const float *values, const uint8_t *taps,
+                                planes_channel *c, float nine[9]) {
+  for (size_t t = 0; t < 9; t++) nine[t] = 0;
   for (size_t t = 0; t < c->taps; t++)
-    if (taps[t] < 9) values[taps[t]] = c->w[t];
-  for (size_t t = 0; t < 9; t++) at[t] = d->table[t].at;
-  c->w = values;
+    if (taps[t] < 9) nine[taps[t]] = values[t];
+  c->w = nine;
+  c->x = d->x + (ptrdiff_t)channel * d->x_channel;
+}
+
+ERT_INLINE planes_channel planes_channel_of(const ert_depthwise_planar *d, size_t channel) {
+  const size_t past = (VL - d->pixels % VL) % VL;
+  return (planes_channel){
+      .masked = (size_t)d->y_row == d->pixels && !d->residual ? (past + d->pixels - 1) / d->pixels : d->rows,
+      .taps = d->counts[channel],
+      .bias = d->bias ? d->bias[channel] : 0.0f,
+      .y = d->y + (ptrdiff_t)channel * d->y_channel,
+      .residual = d->residual ? d->residual + (ptrdiff_t)channel * d->residual_channel : NULL,
+  };
 }
 
 /* A channel is copied before the one ahead of it is computed: by the time it is read its stores have reached the cache. */
 static void depthwise_planar_run(const ert_depthwise_planar *d) {
   ptrdiff_t at[ERT_MOST_TAPS];
-  float nine_values[9];
+  float nine[2][9];
   const float *values = d->values;
   const uint8_t *taps = d->taps;
-  planes_gather(d, d->x, taps, d->counts[0], d->scratch);
+  const bool pairs = nine_pairs(d);
+  if (!planes_is_nine(d, 0)) planes_gather(d, d->x, taps, d->counts[0], d->scratch);
   for (size_t i = 0; i < d->channels; i++) {
-    planes_channel c = {
-        .x = d->scratch + i % 2 * d->size,
-        .at = at,
-        .w = values,
-        .taps = d->counts[i],
-        .bias = d->bias ? d->bias[i] : 0.0f,
-        .y = d->y + (ptrdiff_t)i * d->y_channel,
-        .residual = d->residual ? d->residual + (ptrdiff_t)i * d->residual_channel : NULL,
-    };
-    for (size_t t = 0; t < c.taps; t++) at[t] = d->table[taps[t]].at;
-    const bool nine = d->nine && c.taps >= 5;
-    if (nine) planes_complete(d, taps, &c, at, nine_values);
-    values += c.taps, taps += c.taps;
-    if (i + 1 < d->channels)
+    planes_channel c[2] = {planes_channel_of(d, i)};
+    const float *own = values;
+    const uint8_t *own_taps = taps;
+    values += c->taps, taps += c->taps;
+    const bool complete = planes_is_nine(d, i);
+    const bool pair = complete && pairs && i + 1 < d->channels && planes_is_nine(d, i + 1);
+    if (complete) planes_complete(d, i, own, own_taps, c, nine[0]);
+    if (pair) {
+      c[1] = planes_channel_of(d, ++i);
+      planes_complete(d, i, values, taps, c + 1, nine[1]);
+      values += c[1].taps, taps += c[1].taps;
+    }
+    if (i + 1 < d->channels && !planes_is_nine(d, i + 1))
       planes_gather(d, d->x + (ptrdiff_t)(i + 1) * d->x_channel, taps, d->counts[i + 1],
                     d->scratch + (i + 1) % 2 * d->size);
-    if (nine)
-      planes_nine_run(d, &c);
-    else
-      planes_channel_run(d, &c);
+    if (complete) {
+      nine_run(d, c, pair);
+      continue;
+    }
+    for (size_t t = 0; t < c->taps; t++) at[t] = d->table[own_taps[t]].at;
+    c->x = d->scratch + i % 2 * d->size, c->at = at, c->w = own;
+    planes_channel_run(d, c);
   }
 }
 

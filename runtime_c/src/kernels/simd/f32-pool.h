@@ -76,6 +76,137 @@ ERT_INLINE vf pool_column(const ert_pool_planar *p, bool average, const float *x
   return column;
 }
 
+/* ---- windows that slide along vectors of columns in registers ---- */
+
+/* b one lane later, after the last lane of a; and a one lane earlier, before the first lane of b. */
+#if defined(__clang__)
+#if ERT_VECTOR_BYTES == 64
+ERT_INLINE vf pool_later(vf a, vf b) {
+  return __builtin_shufflevector(a, b, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30);
+}
+ERT_INLINE vf pool_earlier(vf a, vf b) {
+  return __builtin_shufflevector(a, b, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16);
+}
+#elif ERT_VECTOR_BYTES == 32
+ERT_INLINE vf pool_later(vf a, vf b) { return __builtin_shufflevector(a, b, 7, 8, 9, 10, 11, 12, 13, 14); }
+ERT_INLINE vf pool_earlier(vf a, vf b) { return __builtin_shufflevector(a, b, 1, 2, 3, 4, 5, 6, 7, 8); }
+#else
+ERT_INLINE vf pool_later(vf a, vf b) { return __builtin_shufflevector(a, b, 3, 4, 5, 6); }
+ERT_INLINE vf pool_earlier(vf a, vf b) { return __builtin_shufflevector(a, b, 1, 2, 3, 4); }
+#endif
+#else
+ERT_INLINE vf pool_neighbours(vf a, vf b, int first) {
+  vi lanes;
+  for (int j = 0; j < VL; j++) lanes[j] = j + first;
+  return __builtin_shuffle(a, b, lanes);
+}
+ERT_INLINE vf pool_later(vf a, vf b) { return pool_neighbours(a, b, VL - 1); }
+ERT_INLINE vf pool_earlier(vf a, vf b) { return pool_neighbours(a, b, 1); }
+#endif
+
+/* How rows of windows are read: the lanes of the vector that is not full of columns, and whether to read nothing past
+ * them. */
+typedef struct pool_edge {
+  vi last;
+  bool part;
+} pool_edge;
+
+/* Columns [at, at + VL) of a row of windows. */
+ERT_INLINE vf pool_columns(const ert_pool_planar *p, bool average, const float *x, size_t D, size_t H, pool_edge edge,
+                           size_t at) {
+  const vf nothing = vsplat(average ? 0.0f : -INFINITY);
+  if (at + VL <= p->columns) return pool_column(p, average, x + at, D, H, false, VL);
+  if (at >= p->columns) return nothing;
+  return vselect(edge.last, pool_column(p, average, x + at, D, H, edge.part, p->columns - at), nothing);
+}
+
+/* The same from `step` * `output` on, every `step`-th of them, for each phase of the step. */
+ERT_INLINE void pool_phases(const ert_pool_planar *p, bool average, const float *x, size_t D, size_t H, pool_edge edge,
+                            size_t step, size_t output, vf *phases) {
+  const vf a = pool_columns(p, average, x, D, H, edge, step * output);
+  phases[0] = a;
+  if (step == 1) return;
+  const vf b = pool_columns(p, average, x, D, H, edge, step * output + VL);
+  phases[0] = pool_every_second(a, b, 0);
+  phases[1] = pool_every_second(a, b, 1);
+}
+
+/* A row of outputs whose first window begins `before` columns ahead of the first one. */
+ERT_INLINE void pool_row(const ert_pool_planar *p, bool average, const float *x, size_t D, size_t H, pool_edge edge,
+                         size_t taps, size_t before, size_t step, float *y) {
+  const bool ahead = taps - before > step;
+  const vf nothing = vsplat(average ? 0.0f : -INFINITY);
+  vf last[2] = {nothing, nothing}, here[2], next[2];
+  if (ahead) pool_phases(p, average, x, D, H, edge, step, 0, next);
+  for (size_t o = 0; o < p->n; o += VL) {
+    if (ahead) here[0] = next[0], here[1] = next[1];
+    pool_phases(p, average, x, D, H, edge, step, ahead ? o + VL : o, ahead ? next : here);
+    vf acc = nothing;
+#pragma GCC unroll 3
+    for (size_t k = 0; k < taps; k++) {
+      const vf columns = k < before          ? pool_later(last[step - 1], here[step - 1])
+                         : k - before < step ? here[k - before]
+                                             : pool_earlier(here[k - before - step], next[k - before - step]);
+      acc = k == 0 && !average ? columns : pool_step(average, acc, columns);
+    }
+    last[0] = here[0], last[1] = here[1];
+    if (average) acc *= vload(p->factors + o);
+    if (o + VL <= p->n)
+      vstore(y + o, acc);
+    else
+      vstore_part(y + o, acc, p->n - o);
+  }
+}
+
+/* Rows of outputs with windows of as many rows, but at the edges, as columns. */
+ERT_INLINE void pool_rows(const ert_pool_planar *pool, bool average, size_t taps, size_t before, size_t step) {
+  const ert_pool_planar p = *pool; /* that stores do not change */
+  const vi last = (vi)vfirst((vf)(vzero() == vzero()), p.columns % VL, vzero());
+  float divisor = 0;
+  for (size_t c = 0; c < p.channels; c++) {
+    /* what lies behind a channel can be read if that is another one */
+    const pool_edge edge = {last, c + 1 == p.channels || p.x_channel < VL};
+    for (size_t r = 0; r < p.n_rows; r++) {
+      const ert_pool_row row = p.rows[r];
+      const float *x = p.x + (ptrdiff_t)c * p.x_channel + row.x;
+      float *y = p.y + (ptrdiff_t)c * p.y_channel + row.y;
+      if (average && row.divisor != divisor) {
+        divisor = row.divisor;
+        for (size_t o = 0; o < p.n; o += VL) vstore(p.factors + o, 1.0f / (divisor * vload(p.divisors + o)));
+      }
+      if (row.count[0] == 1 && row.count[1] == taps && !edge.part)
+        pool_row(&p, average, x, 1, taps, (pool_edge){last, false}, taps, before, step, y);
+      else
+        pool_row(&p, average, x, row.count[0], row.count[1], edge, taps, before, step, y);
+    }
+  }
+}
+
+#define POOL_ROWS(X) X(3, 1, 2) X(3, 0, 2) X(2, 0, 2) X(3, 1, 1)
+#define POOL_DEFINE(t, b, s)                                                                     \
+  static void pool_averages_##t##b##s(const ert_pool_planar *p) { pool_rows(p, true, t, b, s); } \
+  static void pool_maxima_##t##b##s(const ert_pool_planar *p) { pool_rows(p, false, t, b, s); }
+POOL_ROWS(POOL_DEFINE)
+
+/* False if windows are of another kind, or rows are so short that there is little to slide along. */
+static bool pool_slides(const ert_pool_planar *p) {
+  if (p->n <= VL || p->tap != 1) return false;
+  for (size_t r = 0; r < p->n_rows; r++)
+    if (p->rows[r].count[0] == 0 || p->rows[r].count[1] == 0) return false;
+#define POOL_CASE(t, b, s)                                             \
+  if (p->taps == t && p->before == b && p->step == s) {                \
+    (p->average ? pool_averages_##t##b##s : pool_maxima_##t##b##s)(p); \
+    return true;                                                       \
+  }
+  POOL_ROWS(POOL_CASE)
+  return false;
+}
+#undef POOL_CASE
+#undef POOL_DEFINE
+#undef POOL_ROWS
+
+/* ---- windows that slide along lines in scratch ---- */
+
 /* Every column of a row of windows. The last vector may have columns of the one before it again. */
 ERT_INLINE void pool_fold_row(const ert_pool_planar *p, bool average, const float *x, size_t D, size_t H, float *line) {
   const size_t n = p->columns;
@@ -180,9 +311,13 @@ ERT_INLINE void pool_planar_of(const ert_pool_planar *p, bool average) {
   }
 }
 
-static void f32_pool_planar(const ert_pool_planar *p) {
+static __attribute__((noinline)) void pool_lines(const ert_pool_planar *p) {
   if (p->average)
     pool_planar_of(p, true);
   else
     pool_planar_of(p, false);
+}
+
+static void f32_pool_planar(const ert_pool_planar *p) {
+  if (!pool_slides(p)) pool_lines(p);
 }

@@ -1,4 +1,6 @@
 /* Folds of float32 rows and columns, and what normalisations do with their results. */
+#include <float.h>
+
 #include "kernels/simd/simd.h"
 
 ERT_INLINE vf fold_step(int fold, vf acc, vf x, vf shift) {
@@ -121,11 +123,21 @@ static void f32_center(float mean, float scale, const float *x, float *y, size_t
   if (i < n) vstore_part(y + i, (vload_part(x + i, n - i) - mean) * scale, n - i);
 }
 
+/* 1 / sqrt(v), to two units in the last place, for v > 0 that is no infinity. */
+ERT_INLINE vf lrn_inverse_root(vf v) {
+#if defined(__x86_64__) && ERT_VECTOR_BYTES == 64
+  const vf r = (vf)_mm512_rsqrt14_ps((__m512)v); /* and a step of Newton's method */
+  return r + r * 0.5f * (1.0f - v * r * r);
+#else
+  return 1.0f / vsqrt(v);
+#endif
+}
+
 /* v^-beta, for the v > 0 that sums of squares give. */
 ERT_INLINE vf lrn_power(vf v, float beta) {
   if (beta != 0.75f) return vexp(vlog(v) * -beta);
-  const vf root = vsqrt(v);
-  return 1.0f / (root * vsqrt(root));
+  const vf r = lrn_inverse_root(vsqrt(vmin(vsplat(FLT_MAX), v)));
+  return r * r * r;
 }
 
 static void f32_lrn(const ert_lrn *l) {

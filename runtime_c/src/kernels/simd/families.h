@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-enum { ERT_DIRECT_SLACK = 15, ERT_SLIDE_SLACK = 64, ERT_MOST_TAPS = 255 };
+enum { ERT_DIRECT_SLACK = 15, ERT_SLIDE_SLACK = 64, ERT_MOST_TAPS = 255, ERT_NINE_LEAST = 5 };
 
 /* Products of a sum that are added up one by one; the sums of such chains are then added. */
 enum { ERT_CHAIN = 64 };

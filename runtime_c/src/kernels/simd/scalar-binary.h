@@ -28,7 +28,11 @@ static void scalar_binary(int kind, int form, const float *a, const float *b, fl
   for (size_t i = 0; i < n; i++) y[i] = binary_scalar(kind, a[i & a_mask], b[i & b_mask]);
 }
 
-static void scalar_affine(int form, const float *x, const float *scale, const float *shift, float *y, size_t n) {
+static void scalar_affine(int form, const float *x, const float *scale, const float *shift, float lo, float hi,
+                          float *y, size_t n) {
   size_t mask = form == ERT_FORM_B_ONE ? 0 : form == ERT_FORM_B_LANES ? 15 : SIZE_MAX;
-  for (size_t i = 0; i < n; i++) y[i] = x[i] * scale[i & mask] + shift[i & mask];
+  for (size_t i = 0; i < n; i++) {
+    const float v = x[i] * scale[i & mask] + shift[i & mask];
+    y[i] = v < lo ? lo : v > hi ? hi : v;
+  }
 }

@@ -81,15 +81,18 @@ typedef struct ert_depthwise_planar {
   size_t x_step;
   const ert_phase *phases;
   size_t n_phases;
-  bool pairs;            /* phases 2 i and 2 i + 1 are every other column of the same rows */
-  const ert_tap *table;  /* by a tap's number */
-  bool nine;             /* 3 by 3 taps, whose rows read neighbouring lines, a multiple of 16 floats apart */
-  float *scratch;        /* zeros where no phase lies, so that phases may end with a vector of them */
-  size_t size;           /* floats of a channel in scratch, which holds two */
-  size_t pitch;          /* floats between lines in scratch: 8, or a multiple of 16 */
-  const float *values;   /* of the taps of all channels */
-  const uint8_t *taps;   /* their numbers */
-  const uint8_t *counts; /* [channels]: how many taps each has, at most ERT_MOST_TAPS */
+  bool pairs;           /* phases 2 i and 2 i + 1 are every other column of the same rows */
+  const ert_tap *table; /* by a tap's number */
+  bool nine; /* 3 by 3 taps, x_step (1 or 2) apart both ways, a column of padding before each row: channels with at
+              * least ERT_NINE_LEAST taps are computed without scratch (f32-depthwise-nine.h), from: */
+  ptrdiff_t first, row; /* the input row of the first tap of the first outputs, which may lie outside; between rows */
+  ptrdiff_t height, width; /* of the input */
+  float *scratch;          /* zeros where no phase lies, so that phases may end with a vector of them */
+  size_t size;             /* floats of a channel in scratch, which holds two */
+  size_t pitch;            /* floats between lines in scratch: 8, or a multiple of 16 */
+  const float *values;     /* of the taps of all channels */
+  const uint8_t *taps;     /* their numbers */
+  const uint8_t *counts;   /* [channels]: how many taps each has, at most ERT_MOST_TAPS */
   size_t channels;
   const float *bias; /* [channels], or NULL */
   float *y;
@@ -265,9 +268,11 @@ typedef struct ert_simd {
   void (*winograd_output)(const ert_winograd_output *out);
   void (*unary)(int kind, float alpha, float beta, const float *x, float *y, size_t n); /* unary_kinds.h; y may be x */
 
-  /* y = a op b and y = x * scale + shift; kinds and forms in binary_kinds.h; y may be a non-repeated operand. */
+  /* y = a op b and y = x * scale + shift, clipped to limits that may be infinite; kinds and forms in binary_kinds.h; y may
+   * be a non-repeated operand. */
   void (*binary)(int kind, int form, const float *a, const float *b, float *y, size_t n);
-  void (*affine)(int form, const float *x, const float *scale, const float *shift, float *y, size_t n);
+  void (*affine)(int form, const float *x, const float *scale, const float *shift, float lo, float hi, float *y,
+                 size_t n);
 
   /* Folds (families.h) of a row into one number, and of rows `stride` apart into acc[0..width), with a shift of 0: a
    * column's rows one after the other, whatever its place. */
