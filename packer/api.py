@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from packer.importers import import_onnx
 from packer.ir import DType
 from packer.passes import optimize
 from packer.passes.recognise_quantized import recognise_quantized
-from packer.planner import make_plan
+from packer.planner import make_plans
 from packer.planner.select import Strategy
 from packer.tune.measured import Measured
 from targets.base import TargetError, resolve
@@ -153,15 +152,14 @@ def compile_model(
     for number, target in enumerate(chosen):
         tell("plan", number / len(chosen))
         records = known[target.name].of(graph, target) if target.name in known else None
-        planned = partial(make_plan, graph, target, implementation=implementation, records=records)
-        one = planned()
         counts = tuple(dict.fromkeys(cores or target.core_counts))
-        for done, count in enumerate(counts):
-            tell("plan", (number + done / len(counts)) / len(chosen))
-            made = one
-            if count > 1 or search != "exact":
-                made = planned(count, search=search, partial_sums=partial_sums, arithmetic=one.arithmetic)
-            programs.append(made.program())
+        plans = make_plans(
+            graph, target, counts,
+            implementation=implementation, search=search, partial_sums=partial_sums, records=records,
+        )  # fmt: skip
+        for done, plan in enumerate(plans):
+            tell("plan", (number + (1 + done / len(counts)) / 2) / len(chosen))
+            programs.append(plan.program())
     goldens: tuple[Golden, ...] = ()
     if golden:
         tell("golden", 0.0)

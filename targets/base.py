@@ -183,6 +183,10 @@ class Target(Protocol):
         """
         ...
 
+    def weights(self, work: Work, form: Form) -> float:
+        """Bytes of the constant weights of `work` as `form` stores them."""
+        ...
+
     def reorder_seconds(self, type: TensorType, source: Layout, destination: Layout, core: int, active: int) -> float:
         """Predicted time to change the layout of a tensor that was just written."""
         ...

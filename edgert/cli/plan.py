@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from edgert.cli._options import Json, Shapes, Winograd
-
-if TYPE_CHECKING:
-    from packer.planner import Plan
 
 __all__ = ["plan"]
 
@@ -42,7 +39,7 @@ def plan(
     from edgert.decisions import parse_plan
     from packer.importers import import_onnx
     from packer.passes import optimize
-    from packer.planner import make_plan
+    from packer.planner import make_plans
     from targets.base import resolve
     from targets.machine import Machine
 
@@ -54,38 +51,35 @@ def plan(
         most = counts[0]
         counts = [*(1 << i for i in range(most.bit_length()) if 1 << i < most), most]
     graph = optimize(import_onnx(model, shapes=dict(parse_shape(text) for text in shape or ()), constants={}))
-    found: list[tuple[int, Plan, float]] = []
-    for count in reversed(counts):  # too many are refused first
-        started = time.perf_counter()
-        result = make_plan(graph, chosen, count, search=search)
-        found.insert(0, (count, result, time.perf_counter() - started))
+    started = time.perf_counter()
+    found = list(zip(counts, make_plans(graph, chosen, counts, search=search), strict=True))
+    planned = time.perf_counter() - started
     first, told = found[0][1].seconds, parse_plan(found[-1][1].explain())
     if json:
         print_json(
             {
                 "model": model,
                 "machine": chosen.machine.name,
+                "planned_seconds": planned,
                 "plans": [
                     {
                         "cores": count,
                         "milliseconds": result.seconds * 1e3,
                         "speed_up": _ratio(first, result.seconds),
                         "exact": result.solution.exact,
-                        "solve_seconds": seconds,
                         "states": sum(map(len, result.problem.choices)),
                     }
-                    for count, result, seconds in found
+                    for count, result in found
                 ],
                 "decisions": told.decisions if explain else [],
             }
         )
         return
-    typer.echo(f"{model.name} on {chosen.machine.description}, predicted:")
+    typer.echo(f"{model.name} on {chosen.machine.description}, predicted (planned in {planned:.2f} s):")
     rows = [
-        (str(count), f"{result.seconds * 1e3:.3f}", f"{_ratio(first, result.seconds):.2f}x", f"{seconds:.2f}")
-        for count, result, seconds in found
+        (str(count), f"{result.seconds * 1e3:.3f}", f"{_ratio(first, result.seconds):.2f}x") for count, result in found
     ]
-    print_table(("cores", "ms", "speed-up", "planned-in-s"), rows, right="cores ms speed-up planned-in-s", indent=2)
+    print_table(("cores", "ms", "speed-up"), rows, right="cores ms speed-up", indent=2)
     if counts[-1] > len(chosen.machine.cores):
         typer.echo(f"  cores beyond its {len(chosen.machine.cores)}: more of the last kind, with the same memory")
     if explain:

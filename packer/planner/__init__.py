@@ -13,19 +13,22 @@ from dataclasses import dataclass, replace
 
 from packer.bundle.model import Program
 from packer.ir import Graph
+from packer.planner.agree import agreed
 from packer.planner.choices import Choice
 from packer.planner.costs import Costs, Signature
 from packer.planner.explain import to_json
 from packer.planner.pbqp import Solution
 from packer.planner.problem import Problem, build
 from packer.planner.schedule import schedule
-from packer.planner.select import STRATEGIES, Strategy, exact
+from packer.planner.select import STRATEGIES, Strategy
 from targets.base import Target, TargetError
 
-__all__ = ["Plan", "make_plan", "plan"]
+__all__ = ["Plan", "make_plan", "make_plans", "plan"]
 
 
 MOST_CORES = 254  # of a program
+# Percent of time given for a percent of the bytes of weights: what brings ResNet-50 below half of onnxruntime's memory.
+WORTH_OF_WEIGHTS = 0.086
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +47,7 @@ class Plan:
     @property
     def arithmetic(self) -> tuple[str, ...]:
         """What decides the bits of each node's results: the arithmetic of its form."""
-        return tuple(choice.form.arithmetic for choice in self.choices)
+        return self.problem.arithmetic(self.solution.chosen)
 
     @property
     def seconds(self) -> float:
@@ -61,6 +64,41 @@ class Plan:
         return replace(made, plan=self.explain())
 
 
+def make_plans(
+    graph: Graph,
+    target: Target,
+    counts: Sequence[int],
+    *,
+    implementation: str | None = None,
+    search: str | Strategy = "exact",
+    partial_sums: bool = False,
+    records: Mapping[Signature, float] | None = None,
+) -> tuple[Plan, ...]:
+    """The plans that `search`, a strategy or its name, finds for each of these numbers of cores, with `implementation`
+    wherever a node offers it. All give the same bits: the arithmetic of each node is decided for all of them that the
+    target's machine has cores for.
+
+    With `partial_sums` input channels may be split, too, and results depend on the split in their last bits.
+    `records` are measured times that overrule the target's cost model. Raises TargetError for an unknown strategy or
+    implementation, or more cores than a program can have.
+    """
+    for cores in counts:
+        if not 1 <= cores <= MOST_CORES:
+            raise TargetError(f"number of cores: expected 1 to {MOST_CORES}, got {cores}")
+    strategy = STRATEGIES.get(search) if isinstance(search, str) else search
+    if strategy is None:
+        raise TargetError(f"unknown search '{search}'; known: {', '.join(STRATEGIES)}")
+    problems = {}
+    for cores in sorted(set(counts)):
+        costs = Costs(target.on(target.machine.sized(cores)), records or {})
+        with _uncollected():
+            problems[cores] = build(graph, costs, cores, implementation, partial_sums)
+    known = [problem for cores, problem in problems.items() if cores <= len(target.machine.cores)]
+    arithmetic = agreed(known or list(problems.values())[:1], WORTH_OF_WEIGHTS)
+    plans = {cores: Plan(problem, problem.solve(strategy, arithmetic)) for cores, problem in problems.items()}
+    return tuple(plans[cores] for cores in counts)
+
+
 def make_plan(
     graph: Graph,
     target: Target,
@@ -70,27 +108,13 @@ def make_plan(
     search: str | Strategy = "exact",
     partial_sums: bool = False,
     records: Mapping[Signature, float] | None = None,
-    arithmetic: Sequence[str] | None = None,
 ) -> Plan:
-    """The plan that `search`, a strategy or its name, finds for `cores` cores, with `implementation` wherever a node
-    offers it.
-
-    With `partial_sums` input channels may be split, too, and results depend on the split in their last bits.
-    `records` are measured times that overrule the target's cost model. `arithmetic` is that of each node; without it,
-    that of the exact plan for one core: so plans for any number of cores give the same bits. Raises TargetError for an
-    unknown strategy or implementation, or more cores than a program can have.
-    """
-    if not 1 <= cores <= MOST_CORES:
-        raise TargetError(f"number of cores: expected 1 to {MOST_CORES}, got {cores}")
-    strategy = STRATEGIES.get(search) if isinstance(search, str) else search
-    if strategy is None:
-        raise TargetError(f"unknown search '{search}'; known: {', '.join(STRATEGIES)}")
-    if arithmetic is None and (cores > 1 or strategy is not exact):
-        arithmetic = make_plan(graph, target, implementation=implementation, records=records).arithmetic
-    target = target.on(target.machine.sized(cores))
-    with _uncollected():
-        problem = build(graph, Costs(target, records or {}), cores, implementation, partial_sums, arithmetic)
-    return Plan(problem, strategy(problem))
+    """The one plan of make_plans for one number of cores."""
+    (made,) = make_plans(
+        graph, target, (cores,),
+        implementation=implementation, search=search, partial_sums=partial_sums, records=records,
+    )  # fmt: skip
+    return made
 
 
 @contextmanager

@@ -69,21 +69,16 @@ def choices_of(
     cores: int,
     implementation: str | None = None,
     partial_sums: bool = False,
-    arithmetic: Sequence[str] | None = None,
 ) -> list[tuple[Choice, ...]]:
     """The choices of every node on `cores` cores; of several that differ in cost alone only the cheapest.
 
-    Nodes that offer `implementation` use it; TargetError if none does. With `arithmetic` each node has forms of that
-    arithmetic alone. Without `partial_sums` input channels are not split: then all plans whose nodes have the same
-    arithmetic give the same bits.
+    Nodes that offer `implementation` use it; TargetError if none does. Without `partial_sums` input channels are not
+    split: then all plans whose nodes have the same arithmetic give the same bits.
     """
     known: dict[Form, Form] = {}  # the same objects, which compare faster
     forms = [tuple(known.setdefault(f, f) for f in costs.target.forms(graph, node)) for node in graph.nodes]
     if implementation is not None:
         forms = _only(forms, implementation)
-    if arithmetic is not None:
-        decided = zip(forms, arithmetic, strict=True)
-        forms = [tuple(form for form in own if form.arithmetic == name) for own, name in decided]
     return _Nodes(graph, costs, cores, partial_sums).build(forms)
 
 
@@ -305,14 +300,15 @@ class _Nodes:
 
 
 class _Found:
-    """The choices of a node so far, by what neighbours can tell apart: layouts, pieces and streams."""
+    """The choices of a node so far, by what neighbours can tell apart (layouts, pieces and streams) and arithmetic."""
 
     def __init__(self) -> None:
         self._alike: dict[tuple[object, ...], list[Choice]] = {}
 
     def add(self, cut: Cut, choice: Choice) -> None:
         form = choice.form
-        key = (form.inputs, form.outputs, cut.state, bool(choice.terms), id(choice.takes), choice.streams_out)
+        sums = form.arithmetic, bool(choice.terms)
+        key = (form.inputs, form.outputs, sums, cut.state, id(choice.takes), choice.streams_out)
         self._alike.setdefault(key, []).append(choice)
 
     def undominated(self) -> tuple[Choice, ...]:

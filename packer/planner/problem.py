@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -11,7 +11,8 @@ import numpy as np
 from packer.ir import Graph, TensorType, whole
 from packer.planner.adjust import Adjust
 from packer.planner.choices import Choice, choices_of
-from packer.planner.costs import Costs
+from packer.planner.costs import Costs, work_of
+from packer.planner.pbqp import Solution
 from packer.planner.split import NONE, SHARED, Piece, Split
 from targets.base import Layout
 
@@ -24,20 +25,42 @@ IMPOSSIBLE = 1e6  # seconds: what two choices cost that do not go together
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """`choices[v]` of node v, their costs in seconds (adjustments of graph inputs and outputs included), and the
-    costs of pairs of choices of neighbours: adjustments, or IMPOSSIBLE."""
+    """`choices[v]` of node v, their costs in seconds (adjustments of graph inputs and outputs included), the bytes of
+    their weights, and the costs of pairs of choices of neighbours: adjustments, or IMPOSSIBLE."""
 
     graph: Graph
     costs: Costs
     cores: int
     choices: tuple[tuple[Choice, ...], ...]
     own: tuple[np.ndarray, ...]
+    weights: tuple[np.ndarray, ...]
     edges: dict[tuple[int, int], np.ndarray]
 
     def seconds(self, chosen: Sequence[int]) -> float:
         """What a choice for every node costs in all."""
         own = sum(float(self.own[v][i]) for v, i in enumerate(chosen))
         return own + sum(float(matrix[chosen[u], chosen[v]]) for (u, v), matrix in self.edges.items())
+
+    def arithmetic(self, chosen: Sequence[int]) -> tuple[str, ...]:
+        """That of each node: what decides the bits of its results."""
+        return tuple(own[i].form.arithmetic for own, i in zip(self.choices, chosen, strict=True))
+
+    def solve(self, strategy: Callable[[Problem], Solution], arithmetic: Sequence[str]) -> Solution:
+        """What a strategy finds among the choices of this arithmetic."""
+        kept = [
+            np.array([i for i, choice in enumerate(own) if choice.form.arithmetic == wanted])
+            for own, wanted in zip(self.choices, arithmetic, strict=True)
+        ]
+        found = strategy(
+            replace(
+                self,
+                choices=tuple(tuple(own[i] for i in which) for own, which in zip(self.choices, kept, strict=True)),
+                own=tuple(own[which] for own, which in zip(self.own, kept, strict=True)),
+                weights=tuple(own[which] for own, which in zip(self.weights, kept, strict=True)),
+                edges={(u, v): matrix[np.ix_(kept[u], kept[v])] for (u, v), matrix in self.edges.items()},
+            )
+        )
+        return replace(found, chosen=tuple(int(which[i]) for which, i in zip(kept, found.chosen, strict=False)))
 
 
 def build(
@@ -46,10 +69,9 @@ def build(
     cores: int,
     implementation: str | None = None,
     partial_sums: bool = False,
-    arithmetic: Sequence[str] | None = None,
 ) -> Problem:
     """The problem of running `graph` on `cores` cores; the options are those of choices_of."""
-    choices = choices_of(graph, costs, cores, implementation, partial_sums, arithmetic)
+    choices = choices_of(graph, costs, cores, implementation, partial_sums)
     adjust = Adjust(costs, cores)
     own = [np.array([choice.seconds for choice in alternatives]) for alternatives in choices]
     edges: dict[tuple[int, int], np.ndarray] = {}
@@ -69,7 +91,15 @@ def build(
             made[name] = (v, slot)
             if name in outputs:
                 own[v] = own[v] + _to_output(adjust, graph.type(name), choices[v], slot)
-    return Problem(graph, costs, cores, tuple(choices), tuple(own), edges)
+    return Problem(graph, costs, cores, tuple(choices), tuple(own), tuple(_weights(graph, costs, choices)), edges)
+
+
+def _weights(graph: Graph, costs: Costs, choices: Sequence[Sequence[Choice]]) -> Iterable[np.ndarray]:
+    """Bytes of the weights of each choice of each node."""
+    for node, own in zip(graph.nodes, choices, strict=True):
+        work = work_of(graph, node)
+        bytes = {form: costs.target.weights(work, form) for form in dict.fromkeys(choice.form for choice in own)}
+        yield np.array([bytes[choice.form] for choice in own], float)
 
 
 def _from_input(adjust: Adjust, type: TensorType, choices: Sequence[Choice], i: int) -> np.ndarray:

@@ -19,7 +19,7 @@ from edgert.errors import EdgertError
 from packer.bundle.writer import write_bundle
 from packer.ir import Graph
 from packer.ir.ops.base import ShapeError
-from packer.planner import make_plan
+from packer.planner import make_plans
 from packer.tune.candidates import Candidate, Candidates
 from packer.tune.measured import Measured, weights_from
 from packer.tune.probe import probe
@@ -169,4 +169,4 @@ class Campaign:
 
     def _predict(self) -> list[float]:
         """Milliseconds of one run of the best plan for each number of cores."""
-        return [make_plan(self.graph, self.target, n, records=self.known).seconds * 1e3 for n in self.cores]
+        return [p.seconds * 1e3 for p in make_plans(self.graph, self.target, self.cores, records=self.known)]

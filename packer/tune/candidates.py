@@ -105,6 +105,8 @@ class Candidates:
             for form in forms:
                 if (form.inputs, form.outputs) != (choice.form.inputs, choice.form.outputs):
                     continue
+                if form.arithmetic != choice.form.arithmetic:
+                    continue
                 if choice.parts != (None,) and not target.splittable(graph, node, form):
                     continue
                 if not all(form.fits(piece.box) for piece in choice.split.pieces):

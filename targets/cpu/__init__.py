@@ -12,6 +12,7 @@ from packer.ir import Graph, Node, TensorType
 from packer.ir.ops import Part
 from targets.base import Form, Layout, Lowered, Target, TargetError, Work
 from targets.cpu.cost import reorder_seconds, seconds
+from targets.cpu.cost.weights import weights
 from targets.cpu.forms import forms
 from targets.cpu.lower import lower, lower_sum, reorder
 from targets.cpu.precision import SETTINGS as PRECISIONS
@@ -48,6 +49,9 @@ class CpuTarget:
 
     def seconds(self, work: Work, form: Form, distances: Sequence[int], core: int, active: int) -> float:
         return seconds(self.machine, work, form, distances, core, active)
+
+    def weights(self, work: Work, form: Form) -> float:
+        return weights(work, form)
 
     def reorder_seconds(self, type: TensorType, source: Layout, destination: Layout, core: int, active: int) -> float:
         return reorder_seconds(self.machine, type, source, destination, core, active)

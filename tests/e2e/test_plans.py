@@ -16,7 +16,7 @@ from packer.bundle.writer import write_bundle
 from packer.importers import import_onnx
 from packer.ir import Graph, whole
 from packer.passes import optimize
-from packer.planner import Plan, make_plan
+from packer.planner import Plan, make_plans
 from packer.planner.choices import Choice
 from packer.planner.costs import Costs, Signature, signature, work_of
 from packer.planner.problem import Problem, build
@@ -101,7 +101,7 @@ def test_programs_for_all_numbers_of_cores_give_the_same_bits(tmp_path: Path) ->
         network = random_network(seed)
         graph = optimize(import_onnx(network.model))
         records = by_patches(graph, 2 + seed % 3)
-        plans = [make_plan(graph, TARGET, cores, records=records) for cores in (1, 2, 3, 4)]
+        plans = make_plans(graph, TARGET, (1, 2, 3, 4), records=records)
         assert all(plan.arithmetic == plans[0].arithmetic for plan in plans)
         write_bundle(Bundle("test", graph.name, tuple(p.program() for p in plans), ()), tmp_path / "model.edge")
         results = []

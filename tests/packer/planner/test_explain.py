@@ -98,11 +98,13 @@ def test_no_choice_of_one_node_is_better_than_the_runner_up() -> None:
     assert compared > 100
 
 
-def test_the_cheapest_plan_has_no_better_runner_up() -> None:
+def test_the_cheapest_plan_has_no_better_runner_up_of_its_arithmetic() -> None:
+    """Others may be faster, but give other bits or take more memory."""
     for seed in SEEDS:
         plan = make_plan(random_graph(seed), TARGET, 1 + seed % 4)
         for d in decisions(plan.problem, plan.solution.chosen):
-            assert d.runner_up is None or d.runner_up.seconds >= -1e-12
+            if d.runner_up is not None and d.runner_up.choice.form.arithmetic == d.choice.form.arithmetic:
+                assert d.runner_up.seconds >= -1e-12
 
 
 def test_dominated_choices_are_the_next_best_of_their_kind() -> None:

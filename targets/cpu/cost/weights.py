@@ -1,0 +1,24 @@
+"""Bytes that weights take in the bundle, and in memory once they are touched."""
+
+from __future__ import annotations
+
+from packer.ir.ops import Conv, MatMul
+from targets.base import Form, Work
+from targets.cpu.precision import stored_type
+
+__all__ = ["weights"]
+
+_NONZERO = 5.5  # bytes of a weight in a list of those that are not zero
+
+
+def weights(work: Work, form: Form) -> float:
+    """Bytes of the constant weights of a convolution or matrix product as `form` stores them, padding left out."""
+    if not isinstance(work.op, Conv | MatMul) or not work.constant[1] or work.inputs[1] is None:
+        return 0.0
+    count, name = work.inputs[1].elements, form.implementation
+    if name == "sparse":
+        return _NONZERO * work.density * count
+    if name.startswith("winograd"):
+        edge = int(name.removeprefix("winograd")) + 2
+        return 4.0 * count * edge * edge / 9
+    return float(count * stored_type(name).bytes)

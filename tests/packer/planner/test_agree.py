@@ -1,0 +1,79 @@
+"""The arithmetic of all programs of a bundle: the same for each, thrifty with memory, a compromise of their speeds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from packer.ir import Graph
+from packer.planner import make_plan, make_plans
+from packer.planner.agree import agreed
+from packer.planner.costs import Costs
+from packer.planner.problem import Problem, build
+from packer.planner.select import exact
+from targets.base import resolve
+from tests.packer.planner.test_plan import chain
+
+TARGET = resolve("cpu")
+
+
+def problem(graph: Graph, cores: int = 1) -> Problem:
+    return build(graph, Costs(TARGET.on(TARGET.machine.sized(cores))), cores)
+
+
+def weights_of(one: Problem, arithmetic: tuple[str, ...]) -> float:
+    chosen = one.solve(exact, arithmetic).chosen
+    return sum(float(own[i]) for own, i in zip(one.weights, chosen, strict=True))
+
+
+def test_weights_count_as_they_are_stored() -> None:
+    one = problem(chain(28, 64, 3))
+    found = {choice.form.implementation: bytes for choice, bytes in zip(one.choices[0], one.weights[0], strict=True)}
+    dense = 4 * 64 * 64 * 9
+    assert found["packed"] == dense
+    assert found["winograd2"] == dense * 16 / 9
+    assert found["winograd4"] == dense * 36 / 9
+
+
+def test_the_more_weights_are_worth_the_fewer_there_are() -> None:
+    one = problem(chain(14, 256, 3, 3))
+    bytes = [weights_of(one, agreed([one], worth)) for worth in (0.0, 0.05, 0.2, 1.0, 10.0)]
+    assert bytes == sorted(bytes, reverse=True)
+    assert bytes[0] > bytes[-1] == 2 * 4 * 256 * 256 * 9
+    seconds = [one.solve(exact, agreed([one], worth)).cost for worth in (0.0, 10.0)]
+    assert seconds[0] == pytest.approx(exact(one).cost)
+    assert seconds[0] < seconds[1]
+
+
+def test_solving_in_one_arithmetic() -> None:
+    """The least of the choices that have it, in terms of all."""
+    one = problem(chain(14, 64, 3, 1))
+    for wanted in (("", ""), ("winograd2", ""), ("winograd4", "im2col-nhwc")):
+        found = one.solve(exact, wanted)
+        assert one.arithmetic(found.chosen) == wanted
+        assert one.seconds(found.chosen) == pytest.approx(found.cost)
+        assert found.cost >= exact(one).cost * (1 - 1e-9)
+
+
+def test_the_least_sum_of_slowdowns_is_taken() -> None:
+    """Two numbers of cores that disagree: the one that loses less by the other's arithmetic gives way."""
+    base = problem(chain(14, 64, 3))
+
+    def favouring(name: str, factor: float) -> Problem:
+        own = tuple(
+            np.array([1.0 if choice.form.arithmetic == name else factor for choice in choices])
+            for choices in base.choices
+        )
+        return Problem(base.graph, base.costs, base.cores, base.choices, own, base.weights, base.edges)
+
+    for mild, strong in (("winograd2", "winograd4"), ("winograd4", "winograd2")):
+        pair = [favouring(mild, 1.1), favouring(strong, 2.0)]
+        assert agreed(pair, 0.0) == agreed(pair[::-1], 0.0) == (strong,)
+
+
+def test_all_numbers_of_cores_have_it() -> None:
+    """Those beyond the machine's follow; whatever their order."""
+    plans = make_plans(chain(28, 128, 3, 3, 1), TARGET, (4, 1, 2))
+    assert [plan.problem.cores for plan in plans] == [4, 1, 2]
+    assert len({plan.arithmetic for plan in plans}) == 1
+    assert all(make_plan(chain(28, 128, 3), TARGET, n).solution.exact for n in (1, 3))
