@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgert.cli._options import Json, Pins, Shapes
+from edgert.cli._options import Json, Pins, Shapes, Winograd
 
 if TYPE_CHECKING:
     from packer.tune import CampaignReport
@@ -35,6 +35,7 @@ def tune(
     ] = None,
     shape: Shapes = None,
     pin: Pins = None,
+    winograd: Winograd = "strict",
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="First measure the device itself: speeds, caches, waiting.")
     ] = False,
@@ -58,7 +59,8 @@ def tune(
 
     if model is None and not calibrate and not merge:
         raise InvalidArgumentError("nothing to do\nMeasure for a network: edgert tune model.onnx; or: tune --calibrate")
-    chosen, seconds, counts = resolve(target), parse_seconds(budget, "budget"), parse_counts(cores, "cores")
+    chosen = resolve(target, winograd=winograd)
+    seconds, counts = parse_seconds(budget, "budget"), parse_counts(cores, "cores")
     path = records or default_path()
     graph = None
     if model is not None:

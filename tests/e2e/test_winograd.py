@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnxruntime import InferenceSession
+from typer.testing import CliRunner
 
 import edgert
+from edgert.cli import app
 from edgert.devices import this_machine
 from packer.api import pack
 from packer.importers import import_onnx
@@ -68,6 +72,24 @@ def test_settings_allow_what_they_say(tmp_path: Path) -> None:
                     pack(model(16, 16), path, winograd=setting, implementation=f"winograd{tile}", golden=False)
     with pytest.raises(TargetError, match="winograd: expected off, strict, fast, got 'exact'"):
         pack(model(16, 16), path, winograd="exact")
+
+
+def test_verbs_that_plan_have_the_setting(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(model(64, 64), path)
+
+    def algorithms(setting: str) -> set[str]:
+        result = CliRunner().invoke(
+            app, ["plan", str(path), "--cores", "1,2", "--explain", "--json", "--winograd", setting]
+        )
+        return {decision["algorithm"] for decision in json.loads(result.stdout)["decisions"]}
+
+    assert any(name.startswith("winograd") for name in algorithms("strict"))
+    assert not any(name.startswith("winograd") for name in algorithms("off"))
+    for verb in ("pack", "plan", "tune"):
+        result = CliRunner().invoke(app, [verb, str(path), "--winograd", "exact"])
+        assert result.exit_code != 0
+        assert "winograd: expected off, strict, fast, got 'exact'" in result.output
 
 
 def test_chosen_where_it_is_faster_unless_off(tmp_path: Path) -> None:
