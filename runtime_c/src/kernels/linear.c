@@ -75,7 +75,7 @@ static edgert_status linear_prepare(ert_prepare *p) {
   s->columns = y->shape[y->rank - 1];
   s->rows = y->elements / s->columns;
   s->blocks = ert_ceil_divide(s->columns, 16);
-  s->unit = s->rows == 1 ? 8 : s->rows <= 7 ? 4 : 2;
+  s->unit = s->rows <= 7 ? 4 : 2;
   linear_cut(s, p->workers);
   s->weights = ert_weights_of(p->step->in[1]);
   s->w_block = p->step->in[1]->whole[2] * 16;

@@ -10,7 +10,7 @@ __all__ = ["dense_seconds"]
 
 # (blocks, most pixels) of the tiles, by the floats of a vector: the tables of the inner loop.
 _WIDTHS = {
-    16: ((8, 1), (4, 6), (3, 9), (2, 14), (1, 14)),
+    16: ((4, 6), (3, 9), (2, 14), (1, 14)),
     8: ((4, 1), (2, 2), (1, 6)),
     4: ((2, 2), (1, 5)),
 }

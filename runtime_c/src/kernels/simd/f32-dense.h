@@ -22,28 +22,24 @@
   X(1, 2) X(2, 2) X(3, 2) X(4, 2) X(5, 2) X(6, 2) X(7, 2) X(8, 2) X(9, 2) X(10, 2) X(11, 2) X(12, 2) X(13, 2) X(14, 2)
 #define DENSE_TILES_3(X) X(1, 3) X(2, 3) X(3, 3) X(4, 3) X(5, 3) X(6, 3) X(7, 3) X(8, 3) X(9, 3)
 #define DENSE_TILES_4(X) X(1, 4) X(2, 4) X(3, 4) X(4, 4) X(5, 4) X(6, 4)
-#define DENSE_TILES_8(X) X(1, 8)
 #elif ERT_VECTOR_BYTES == 32
 #define DENSE_TILES_1(X) X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(5, 1) X(6, 1)
 #define DENSE_TILES_2(X) X(1, 2) X(2, 2)
 #define DENSE_TILES_3(X)
 #define DENSE_TILES_4(X) X(1, 4)
-#define DENSE_TILES_8(X)
 #elif defined(__aarch64__)
 #define DENSE_TILES_1(X) X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(5, 1)
 #define DENSE_TILES_2(X) X(1, 2) X(2, 2)
 #define DENSE_TILES_3(X)
 #define DENSE_TILES_4(X)
-#define DENSE_TILES_8(X)
 #else
 #define DENSE_TILES_1(X) X(1, 1) X(2, 1)
 #define DENSE_TILES_2(X)
 #define DENSE_TILES_3(X)
 #define DENSE_TILES_4(X)
-#define DENSE_TILES_8(X)
 #endif
 
-enum { DENSE_MAX_P = 14, DENSE_MAX_VECTORS = 8 };
+enum { DENSE_MAX_P = 14, DENSE_MAX_VECTORS = 8, DENSE_FEW = 112 /* positions that are few tiles */ };
 
 /* Whether a lane of a vector can be multiplied without being broadcast first: then inputs are loaded four at a time. */
 #if defined(__aarch64__)
@@ -112,7 +108,14 @@ ERT_INLINE ptrdiff_t dense_at(const ert_dense *d, int p, int v) {
 #define DENSE_EACH(p, v) \
   _Pragma("GCC unroll 14") for (int p = 0; p < P; p++) _Pragma("GCC unroll 8") for (int v = 0; v < Q * V16; v++)
 
-/* One tile. Each step of the weights also asks for one cache line from `ahead`. */
+/* Bytes of the next blocks' weights that each step of a tile asks for: enough for all of them where there are few tiles. One
+ * position alone streams through its own weights, which is fastest with nothing else. */
+ERT_INLINE ptrdiff_t dense_ahead(const ert_dense *d) {
+  const size_t positions = d->rows * d->pixels;
+  return positions == 1 ? 0 : positions < DENSE_FEW ? 128 : 64;
+}
+
+/* One tile. Each step of the weights also asks for cache lines from `ahead`. */
 ERT_INLINE void dense_tile(const ert_dense *d, const float *x, const char *w, const float *bias, ptrdiff_t y_at,
                            const char *ahead, int P, int Q, int kind) {
   const int elements = kind == DENSE_PAIRS ? 2 : 1; /* of x that are one here */
@@ -127,7 +130,7 @@ ERT_INLINE void dense_tile(const ert_dense *d, const float *x, const char *w, co
 #pragma GCC unroll 14
     for (int p = 0; p < P; p++) acc[p][v] = start;
   }
-  const ptrdiff_t stride = d->x_pixel / elements;
+  const ptrdiff_t stride = d->x_pixel / elements, asked = dense_ahead(d);
   const ptrdiff_t w_block = d->w_block * (kind == ERT_WEIGHTS_F32 ? 4 : 2);
   for (const ert_span *span = d->spans, *end = span + d->n_spans; span < end; span++) {
     const float *at[5];
@@ -137,8 +140,9 @@ ERT_INLINE void dense_tile(const ert_dense *d, const float *x, const char *w, co
       size_t left = rest < chain ? rest : chain;
       rest -= left;
       chain -= left;
-      for (; left >= 4; left -= 4, w += 4 * row_bytes, ahead += 64) {
+      for (; left >= 4; left -= 4, w += 4 * row_bytes, ahead += asked) {
         __builtin_prefetch(ahead, 0, 2);
+        __builtin_prefetch(ahead + 64, 0, 2);
         dense_steps(acc, at, stride, w, w_block, 4, P, Q, kind);
 #pragma GCC unroll 5
         for (int i = 0; i < 5; i++) at[i] += 4;
@@ -195,7 +199,6 @@ DENSE_TILES_1(DENSE_DEFINE)
 DENSE_TILES_2(DENSE_DEFINE)
 DENSE_TILES_3(DENSE_DEFINE)
 DENSE_TILES_4(DENSE_DEFINE)
-DENSE_TILES_8(DENSE_DEFINE)
 #undef DENSE_DEFINE
 #undef DENSE_FUNCTION
 
@@ -224,7 +227,7 @@ DENSE_TILES_8(DENSE_DEFINE)
 static const struct dense_width {
   size_t blocks, most;
   dense_tile_fn *tiles[DENSE_PAIRS + 1][DENSE_MAX_P + 1];
-} dense_widths[] = {DENSE_WIDTH(8), DENSE_WIDTH(4), DENSE_WIDTH(3), DENSE_WIDTH(2), DENSE_WIDTH(1)};
+} dense_widths[] = {DENSE_WIDTH(4), DENSE_WIDTH(3), DENSE_WIDTH(2), DENSE_WIDTH(1)};
 #undef DENSE_WIDTH
 #undef DENSE_COUNT
 
@@ -246,7 +249,8 @@ static const struct dense_width *dense_width_for(size_t pixels, size_t blocks) {
  * line, so that they arrive long before the first tile that streams through them. */
 ERT_INLINE void dense_products(const ert_dense *d, int kind) {
   const ptrdiff_t elements = kind == DENSE_PAIRS ? 2 : 1, w_block = d->w_block * (kind == ERT_WEIGHTS_F32 ? 4 : 2);
-  const ptrdiff_t lines = kind == ERT_WEIGHTS_F16 || kind == ERT_WEIGHTS_BF16 ? w_block / 2 : w_block / 4; /* bytes */
+  const ptrdiff_t row_bytes = kind == ERT_WEIGHTS_F16 || kind == ERT_WEIGHTS_BF16 ? 32 : 64;
+  const ptrdiff_t asked = w_block / row_bytes / 4 * dense_ahead(d); /* by a tile */
   for (size_t block = 0; block < d->blocks;) {
     const struct dense_width *width = dense_width_for(d->pixels, d->blocks - block);
     const float *bias = d->bias ? d->bias + block * 16 : NULL;
@@ -261,7 +265,7 @@ ERT_INLINE void dense_products(const ert_dense *d, int kind) {
         width->tiles[kind][count](d, x + (ptrdiff_t)begin * d->x_pixel / elements, w, bias,
                                   y_at + (ptrdiff_t)begin * d->y_pixel, ahead);
         begin += count;
-        ahead += lines;
+        ahead += asked;
       }
     }
     block += width->blocks;
