@@ -5,7 +5,7 @@
 #include "kernels/tensor.h"
 #include "kernels/walk.h"
 
-enum { TILE = 256, PIXELS = 16, LANES = 16 }; /* pixels of a unit: planar, blocks */
+enum { TILE = 512, PIXELS = 16, LANES = 16 }; /* pixels of a unit: planar, blocks */
 
 typedef struct lrn_state {
   const ert_simd *simd;

@@ -69,11 +69,13 @@ def lrn_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> f
     assert isinstance(op, Lrn)
     pixels = y.shape[0] * prod(y.shape[2:])
     vectors = vectors_of(y, form.outputs[0], at)
-    power = 16.5 if op.beta == 0.75 else 53.0  # by square roots, or by a logarithm
+    power = 53.0  # by a logarithm
+    if op.beta == 0.75:  # by square roots; vectors of 16 have estimates of their inverses
+        power = 9.0 if at.lanes == 16 else 16.5
     if form.outputs[0] is Layout.BLOCK16:
         cycles = 125.0 * pixels + vectors * (8.0 + power + 1.2 * op.size) / at.fma
     else:
-        cycles = 110.0 * y.shape[1] * -(-pixels // 256) + vectors * (power + 0.9 * op.size) / at.fma
+        cycles = 110.0 * y.shape[1] * -(-pixels // 512) + vectors * (power + 0.9 * op.size) / at.fma
     return overlapped(cycles * at.cycle / at.efficiency.elementwise, operands(work, form, distances, at))
 
 
