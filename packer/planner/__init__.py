@@ -89,12 +89,12 @@ def make_plans(
     if strategy is None:
         raise TargetError(f"unknown search '{search}'; known: {', '.join(STRATEGIES)}")
     problems = {}
-    for cores in sorted(set(counts)):
-        costs = Costs(target.on(target.machine.sized(cores)), records or {})
-        with _uncollected():
+    with _uncollected():
+        for cores in sorted(set(counts)):
+            costs = Costs(target.on(target.machine.sized(cores)), records or {})
             problems[cores] = build(graph, costs, cores, implementation, partial_sums)
-    known = [problem for cores, problem in problems.items() if cores <= len(target.machine.cores)]
-    arithmetic = agreed(known or list(problems.values())[:1], WORTH_OF_WEIGHTS)
+        known = [problem for cores, problem in problems.items() if cores <= len(target.machine.cores)]
+        arithmetic = agreed(known or list(problems.values())[:1], WORTH_OF_WEIGHTS)
     plans = {cores: Plan(problem, problem.solve(strategy, arithmetic)) for cores, problem in problems.items()}
     return tuple(plans[cores] for cores in counts)
 
