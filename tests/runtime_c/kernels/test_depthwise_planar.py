@@ -66,6 +66,20 @@ def test_sizes_of_networks(size: int, stride: int) -> None:
         check(Case(op, x, w, random_array(rng, (4,), DType.F32)))
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+def test_parts_of_images(stride: int) -> None:
+    """3 by 3 taps, padding at one end, both or none, more rows or fewer than a tile, with residuals."""
+    rng = np.random.default_rng(stride)
+    for height, width in ((1, 5), (2, 15), (4, 16), (10, 17), (16, 33), (9, 64)):
+        for pads in ((0, 1, 0, 1), (1, 1, 0, 0), (0, 1, 1, 0), (3, 1, 2, 1), (2, 0, 1, 1), (1, 1, 1, 2)):
+            if height + pads[0] + pads[2] < 3:
+                continue
+            op = Conv((stride,) * 2, pads, (1, 1), 3, Activation("relu"))
+            x, w = random_array(rng, (1, 3, height, width), DType.F32), weights(rng, 3, 1, 3, 3)
+            shape = op.infer([TensorType(DType.F32, x.shape), TensorType(DType.F32, w.shape)])[0].shape
+            check(Case(op, x, w, random_array(rng, (3,), DType.F32), random_array(rng, shape, DType.F32)))
+
+
 def test_residual_in_place() -> None:
     rng = np.random.default_rng(4)
     op = Conv((1, 1), (1, 1, 1, 1), (1, 1), 5, Activation("relu"))

@@ -76,6 +76,20 @@ def test_wide_rows_of_usual_networks() -> None:
             check_both(op, x, 0.0 if kind == "max" else 1e-6)
 
 
+def test_windows_that_slide_in_registers() -> None:
+    """Rows longer than a vector, padded at either end or both, of whole vectors or not; one channel and several."""
+    rng = np.random.default_rng(8)
+    for kind in ("max", "average"):
+        for kernel, stride in ((3, 2), (2, 2), (3, 1)):
+            for width, channels in ((17, 3), (32, 1), (33, 2), (50, 3)):
+                for begin, end in ((0, 0), (1, 0), (0, 1), (1, 1)):
+                    x = random_array(rng, (1, channels, 5, width), DType.F32)
+                    op = Pool(kind, (kernel,) * 2, (stride,) * 2, (begin, begin, end, end), (1, 1), ceil_mode=True)
+                    check_both(op, x, 0.0 if kind == "max" else 1e-6)
+    x[0, 1, 2, 20] = np.nan
+    check_op(Pool("max", (3, 3), (2, 2), (1, 1, 1, 1), (1, 1)), [x], "pool", outputs=1)
+
+
 def test_nan_infinity_and_windows_of_padding() -> None:
     x = np.full((1, 2, 4, 4), -np.inf, np.float32)
     x[0, 0, 1, 2] = np.nan
