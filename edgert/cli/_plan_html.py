@@ -117,14 +117,14 @@ def _box(d: Decision, cores: int, place: tuple[float, float], share: float, told
 
 
 def _stripes(d: Decision, cores: int, x: float, y: float) -> list[str]:
-    """One for each core, as wide as its part of the output; hatched if all share one computation."""
-    if d.split == "shared":
-        parts = dict.fromkeys(range(cores), 1)
-    else:
-        parts = dict.fromkeys(sorted({piece.core for piece in d.pieces}), 0)
-        for piece in d.pieces:
-            parts[piece.core] += math.prod(max(end - begin, 0) for begin, end in piece.box)
-    total = max(sum(parts.values()), 1)
+    """One for each core, as wide as its part of the output (of an empty one: all alike); hatched if all share one
+    computation."""
+    parts = dict.fromkeys(range(cores) if d.split == "shared" else sorted({piece.core for piece in d.pieces}), 0)
+    for piece in d.pieces if d.split != "shared" else ():
+        parts[piece.core] += math.prod(max(end - begin, 0) for begin, end in piece.box)
+    if not any(parts.values()):
+        parts = dict.fromkeys(parts, 1)
+    total = sum(parts.values())
     found = []
     for core, part in parts.items():
         width = WIDTH * part / total
