@@ -23,7 +23,7 @@ from packer.planner.schedule import schedule
 from packer.planner.select import STRATEGIES, Strategy
 from targets.base import Target, TargetError
 
-__all__ = ["Plan", "make_plan", "make_plans", "plan"]
+__all__ = ["WORTH_OF_WEIGHTS", "Plan", "make_plan", "make_plans", "plan"]
 
 
 MOST_CORES = 254  # of a program

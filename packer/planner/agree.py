@@ -15,12 +15,15 @@ __all__ = ["agreed"]
 
 Arithmetic = tuple[str, ...]
 
+_FEW = 32e6  # bytes of weights: those of smaller networks cost no more than if they had as many
+
 
 def agreed(problems: Sequence[Problem], worth: float) -> Arithmetic:
     """The arithmetic of each node for the problems of one graph on different numbers of cores, fewest first.
 
     With n bytes of weights and a run of t seconds in the plan that is cheapest if weights are free, each byte costs
-    `worth` t/n seconds: so many percent of time are given for one percent of weights.
+    `worth` t/n seconds: so many percent of time are given for one percent of weights, fewer where n is below 32 MB and
+    there is little to save.
     """
     own = [_thrifty(problem, worth) for problem in problems]
     least = [_seconds(problem, arithmetic) for problem, arithmetic in zip(problems, own, strict=True)]
@@ -39,7 +42,7 @@ def _thrifty(problem: Problem, worth: float) -> Arithmetic:
     """That of the cheapest plan while weights have a price."""
     free = solve(list(problem.own), problem.edges)
     bytes = sum(float(own[i]) for own, i in zip(problem.weights, free.chosen, strict=True))
-    price = worth * free.cost / bytes if bytes else 0.0
+    price = worth * free.cost / max(bytes, _FEW)
     priced = [own + price * weights for own, weights in zip(problem.own, problem.weights, strict=True)]
     return problem.arithmetic(solve(priced, problem.edges).chosen)
 

@@ -18,6 +18,7 @@ _BYTES = 5.1  # of a non-zero, counts included
 _READ, _WRITTEN = 0.3, 0.5  # what part of moving inputs and outputs does not hide behind computing
 _SCALAR = 1.1  # cycles of a non-zero of a scalar product
 _TILE = 12.0  # cycles of a row to go on to the next tile
+_WAITED = 0.65  # what part of fetching a matrix does not hide behind computing
 
 
 def conv_sparse_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
@@ -47,4 +48,4 @@ def linear_sparse_seconds(work: Work, form: Form, distances: Sequence[float], at
     busy = rows * (entries * _SCALAR + -(-depth // 4096) * columns * _TILE) * at.cycle / at.efficiency.scalar
     late = activation_cycles(op.activation, y.elements / at.lanes, at) * at.cycle / at.efficiency.elementwise
     late += 0.4 * at.moved(a.bytes, distances[0]) + 0.8 * at.moved(y.bytes, distances[-1])
-    return max(busy, at.moved(entries * _BYTES, distances[1])) + late
+    return busy + _WAITED * at.moved(entries * _BYTES, distances[1]) + late

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from packer.ir import Graph
-from packer.planner import make_plan, make_plans
+from packer.planner import WORTH_OF_WEIGHTS, make_plan, make_plans
 from packer.planner.agree import agreed
 from packer.planner.costs import Costs
 from packer.planner.problem import Problem, build
@@ -37,12 +37,13 @@ def test_weights_count_as_they_are_stored() -> None:
 
 def test_the_more_weights_are_worth_the_fewer_there_are() -> None:
     one = problem(chain(14, 256, 3, 3))
-    bytes = [weights_of(one, agreed([one], worth)) for worth in (0.0, 0.05, 0.2, 1.0, 10.0)]
+    bytes = [weights_of(one, agreed([one], worth)) for worth in (0.0, 0.2, 1.0, 10.0, 100.0)]
     assert bytes == sorted(bytes, reverse=True)
     assert bytes[0] > bytes[-1] == 2 * 4 * 256 * 256 * 9
-    seconds = [one.solve(exact, agreed([one], worth)).cost for worth in (0.0, 10.0)]
+    seconds = [one.solve(exact, agreed([one], worth)).cost for worth in (0.0, 100.0)]
     assert seconds[0] == pytest.approx(exact(one).cost)
     assert seconds[0] < seconds[1]
+    assert agreed([one], WORTH_OF_WEIGHTS) == agreed([one], 0.0), "a network of few weights need not save any"
 
 
 def test_solving_in_one_arithmetic() -> None:
