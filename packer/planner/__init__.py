@@ -127,6 +127,8 @@ def _uncollected() -> Iterator[None]:
         yield
     finally:
         if enabled:
+            gc.freeze()  # what was made is old at once, so that it need not be searched
+            gc.unfreeze()
             gc.enable()
 
 
