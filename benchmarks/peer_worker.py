@@ -79,6 +79,8 @@ def ncnn(spec: dict[str, Any], x: np.ndarray) -> Start:
         net = ncnn.Net()
         net.opt.num_threads = spec["threads"]
         net.opt.use_vulkan_compute = False
+        for half in ("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic", "use_bf16_storage"):
+            setattr(net.opt, half, False)  # its default for fully connected layers: a thousand times the error
         if net.load_param(spec["model"]) or net.load_model(spec["model"].replace(".param", ".bin")):
             raise ValueError("ncnn cannot load what was converted for it")
         source, names = net.input_names()[0], net.output_names()
