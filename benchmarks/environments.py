@@ -10,7 +10,8 @@ from pathlib import Path
 
 __all__ = ["CACHE", "ENVIRONMENTS", "Environment", "PeerError", "end_of", "python_of"]
 
-CACHE = Path(__file__).resolve().parent / ".cache"
+ROOT = Path(__file__).resolve().parents[1]
+CACHE = ROOT / "benchmarks" / ".cache"
 
 
 class PeerError(RuntimeError):
@@ -75,5 +76,7 @@ def python_of(name: str) -> Path:
 
 
 def end_of(printed: str) -> str:
-    """The end of what a program printed, where errors say what is wrong."""
-    return " | ".join(printed.strip().splitlines()[-3:])[-300:]
+    """The end of what a program printed, where errors say what is wrong: without the frames of a traceback, which are
+    indented, and with paths relative to the project."""
+    told = [line for line in printed.splitlines() if line.strip() and not line[0].isspace()]
+    return " | ".join(told[-3:]).replace(f"{ROOT}/", "")[-300:]

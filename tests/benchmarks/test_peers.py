@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks import conversions
 from benchmarks.conversions import converted
-from benchmarks.environments import PeerError
+from benchmarks.environments import CACHE, PeerError, end_of
 from benchmarks.machine import Traffic, peak_gflops
 from benchmarks.networks import nonzero_flops
 from benchmarks.peer_worker import planar
@@ -94,3 +94,16 @@ def test_the_machine_is_measured() -> None:
         assert 1 < traffic.least_ns < 1e6
     traffic.least_ns = 1e-3
     assert traffic.slow() == (len(traffic.cpus) == 2)
+
+
+def test_reasons_of_failures_name_no_place_of_this_machine() -> None:
+    printed = f"""Traceback (most recent call last):
+  File "{CACHE.parent / "peer_worker.py"}", line 83, in start
+    raise ValueError("no")
+ValueError: {CACHE}/a.param cannot be loaded
+
+"""
+    head, reason = end_of(printed).split(" | ")
+    assert head == "Traceback (most recent call last):"
+    assert reason == "ValueError: benchmarks/.cache/a.param cannot be loaded"
+    assert end_of("") == ""
