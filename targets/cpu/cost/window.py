@@ -55,7 +55,11 @@ def pool_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> 
         rows, width = y.shape[0] * y.shape[1] * positions // y.shape[-1], -(-x.shape[-1] // at.lanes)
         height = prod(span[0] for span in spans[:-1]) / (positions / y.shape[-1])
         of_row = -(-y.shape[-1] // at.lanes)
-        if (op.kernel[-1], op.pads[len(op.pads) // 2 - 1], op.strides[-1]) in _SLIDING and of_row > 1:
+        if at.lanes >= 8 and of_row == 1 and x.shape[-1] < 2 * at.lanes and op.kernel[-1] <= 16:  # picked from vectors
+            beside = 2 if 2 * y.shape[-1] <= at.lanes and width == 1 else 1
+            vectors = y.shape[0] * y.shape[1] * -(-positions // y.shape[-1] // beside)
+            cycles = vectors * (6.0 + 1.7 * beside * width * height + 2.2 * op.kernel[-1])
+        elif (op.kernel[-1], op.pads[len(op.pads) // 2 - 1], op.strides[-1]) in _SLIDING and of_row > 1:
             cycles = rows * (8.0 + 1.6 * width * height + of_row * (op.kernel[-1] + op.strides[-1]))
         else:
             steps = 1.0 if op.strides[-1] <= 2 else 6.0
@@ -70,8 +74,8 @@ def lrn_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> f
     pixels = y.shape[0] * prod(y.shape[2:])
     vectors = vectors_of(y, form.outputs[0], at)
     power = 53.0  # by a logarithm
-    if op.beta == 0.75:  # by square roots; vectors of 16 have estimates of their inverses
-        power = 9.0 if at.lanes == 16 else 16.5
+    if op.beta == 0.75:  # by inverse square roots, of which vectors of 16 have estimates
+        power = 17.0 if at.lanes == 16 else 16.5
     if form.outputs[0] is Layout.BLOCK16:
         cycles = 125.0 * pixels + vectors * (8.0 + power + 1.2 * op.size) / at.fma
     else:

@@ -90,6 +90,22 @@ def test_windows_that_slide_in_registers() -> None:
     check_op(Pool("max", (3, 3), (2, 2), (1, 1, 1, 1), (1, 1)), [x], "pool", outputs=1)
 
 
+def test_narrow_rows() -> None:
+    """Up to 16 outputs of up to 31 columns: one row or two to a vector, one channel and several."""
+    rng = np.random.default_rng(9)
+    windows = (3, 1, 1), (2, 2, 0), (3, 2, 0), (3, 2, 1), (5, 1, 2), (5, 3, 0), (4, 3, 1), (13, 1, 6)
+    for kind in ("max", "average"):
+        for kernel, stride, pad in windows:
+            for height, width in ((5, 5), (7, 7), (6, 8), (14, 14), (13, 16), (9, 27), (5, 31), (5, 32)):
+                x = random_array(rng, (2, int(rng.integers(1, 4)), height, width), DType.F32)
+                if min(x.shape[2:]) + 2 * pad >= kernel:
+                    include = bool(rng.integers(2))
+                    op = Pool(kind, (kernel,) * 2, (stride,) * 2, (pad,) * 4, (1, 1), True, include)
+                    check_both(op, x, 0.0 if kind == "max" else 1e-6)
+    x[0, 0, 2, 3], x[0, 0, 1, 1] = np.nan, np.inf
+    check_op(Pool("max", (3, 3), (2, 2), (1, 1, 1, 1), (1, 1)), [x], "pool", outputs=1)
+
+
 def test_nan_infinity_and_windows_of_padding() -> None:
     x = np.full((1, 2, 4, 4), -np.inf, np.float32)
     x[0, 0, 1, 2] = np.nan

@@ -152,6 +152,22 @@ def test_lrn() -> None:
                 assert planar[0].tobytes() == blocks[0].tobytes(), f"not the bits of blocks on {isa}: {op}, {shape}"
 
 
+def test_lrn_is_exact_to_a_few_units() -> None:
+    """With the usual beta, over all magnitudes of sums, against float64: four units in the last place are 5e-7."""
+    rng = np.random.default_rng(12)
+    x = (rng.standard_normal((1, 8, 1, 4096)) * 10.0 ** rng.uniform(-20, 17, 4096)).astype(np.float32)
+    for alpha, bias in ((1e-4, 1.0), (5.0, 2.0), (1.0, 1e-30)):
+        squares = np.pad(x.astype(np.float64) ** 2, ((0, 0), (2, 2), (0, 0), (0, 0)))
+        sums = sum(squares[:, i : i + 8] for i in range(5))
+        want = x * (bias + np.float64(np.float32(alpha) / np.float32(5)) * sums) ** -0.75
+        for isa in isas():
+            attributes = attributes_of(Lrn(5, alpha, 0.75, bias))
+            (got,) = run_step("lrn", [x], [TensorType(DType.F32, x.shape)], attributes, isa=isa)
+            normal = np.abs(want) > 1e-37
+            error = np.abs(got - want)[normal] / np.abs(want)[normal]
+            assert error.max() < 5e-7, f"{error.max()} on {isa} with alpha {alpha}, bias {bias}"
+
+
 def test_lrn_between_neighbours() -> None:
     x = random_array(np.random.default_rng(11), (2, 70, 3, 5), DType.F32)
     for halo in ((0, 0), (2, 0), (0, 3), (1, 60), (35, 35)):

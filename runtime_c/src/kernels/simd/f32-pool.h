@@ -205,6 +205,122 @@ static bool pool_slides(const ert_pool_planar *p) {
 #undef POOL_DEFINE
 #undef POOL_ROWS
 
+/* ---- narrow rows of outputs, one or two to a vector, whose windows are picked from vectors of columns ---- */
+
+#if defined(__x86_64__) && ERT_VECTOR_BYTES >= 32
+
+enum { POOL_PICKED_TAPS = 16 };
+
+/* Lane j is number index[j] of the lanes of a and, after them, those of b. */
+#if ERT_VECTOR_BYTES == 64
+ERT_INLINE vf pool_pick(vf a, vf b, vi index) {
+  return (vf)_mm512_permutex2var_ps((__m512)a, (__m512i)index, (__m512)b);
+}
+#else
+ERT_INLINE vf pool_pick(vf a, vf b, vi index) {
+  const __m256 from_a = _mm256_permutevar8x32_ps((__m256)a, (__m256i)index);
+  const __m256 from_b = _mm256_permutevar8x32_ps((__m256)b, (__m256i)index);
+  return (vf)_mm256_blendv_ps(from_a, from_b, (__m256)(index << 28));
+}
+#endif
+
+/* Columns of one row of windows: n of them, then nothing. */
+ERT_INLINE vf pool_narrow_columns(const ert_pool_planar *p, bool average, const float *x, const ert_pool_row *row,
+                                  size_t n) {
+  const vf nothing = vsplat(average ? 0.0f : -INFINITY);
+  const size_t depths = row->count[0], heights = row->count[1];
+  vf columns;
+  x += row->x;
+  if (depths == 1 && heights == 3)
+    columns = pool_column(p, average, x, 1, 3, true, n);
+  else if (depths == 1 && heights == 2)
+    columns = pool_column(p, average, x, 1, 2, true, n);
+  else if (depths > 0 && heights > 0)
+    columns = pool_column(p, average, x, depths, heights, true, n);
+  else
+    return nothing;
+  return average ? columns : vfirst(columns, n, nothing);
+}
+
+/* `beside` rows to a vector; `wide`: rows have more columns than a vector. The factors of averages lie in p->lines. */
+ERT_INLINE void pool_narrow_rows(const ert_pool_planar *pool, bool average, size_t beside, bool wide, size_t taps,
+                                 const vi *pick) {
+  const ert_pool_planar p = *pool; /* that stores do not change */
+  const vf nothing = vsplat(average ? 0.0f : -INFINITY);
+  const size_t made = p.n_rows * p.n, follow = (size_t)p.y_channel == made && p.joined ? p.channels : 0;
+  for (size_t c = 0; c < p.channels; c++) {
+    const float *x = p.x + (ptrdiff_t)c * p.x_channel, *factors = p.lines;
+    const size_t room = follow     ? (follow - c) * made
+                        : p.joined ? made
+                                   : 0; /* floats from here on that are still written */
+    for (size_t r = 0; r < p.n_rows; r += beside, factors += VL) {
+      const size_t n = r + beside <= p.n_rows ? beside * p.n : p.n;
+      float *y = p.y + (ptrdiff_t)c * p.y_channel + p.rows[r].y;
+      const vf a = pool_narrow_columns(&p, average, x, p.rows + r, wide ? VL : p.columns);
+      vf b = nothing, acc = nothing;
+      if (wide) b = pool_narrow_columns(&p, average, x + VL, p.rows + r, p.columns - VL);
+      if (beside == 2 && n > p.n) b = pool_narrow_columns(&p, average, x, p.rows + r + 1, p.columns);
+#pragma GCC unroll 3
+      for (size_t k = 0; k < taps; k++) acc = pool_step(average, acc, pool_pick(a, b, pick[k]));
+      if (average) acc *= vload(factors);
+      if (r * p.n + VL <= room)
+        vstore(y, acc);
+      else
+        vstore_part(y, acc, n);
+    }
+  }
+}
+
+ERT_INLINE void pool_narrow_taps(const ert_pool_planar *p, bool average, size_t beside, bool wide, const vi *pick) {
+  if (p->taps == 2)
+    pool_narrow_rows(p, average, beside, wide, 2, pick);
+  else if (p->taps == 3)
+    pool_narrow_rows(p, average, beside, wide, 3, pick);
+  else
+    pool_narrow_rows(p, average, beside, wide, p->taps, pick);
+}
+
+ERT_INLINE void pool_narrow_kind(const ert_pool_planar *p, bool average, size_t beside, const vi *pick) {
+  if (beside == 2)
+    pool_narrow_taps(p, average, 2, false, pick);
+  else if (p->columns > VL)
+    pool_narrow_taps(p, average, 1, true, pick);
+  else
+    pool_narrow_taps(p, average, 1, false, pick);
+}
+
+/* False if rows have too many columns or outputs for that. */
+static bool pool_narrow(const ert_pool_planar *p) {
+  const size_t beside = 2 * p->n <= VL && p->columns < VL && p->joined && p->n_rows > 1 ? 2 : 1;
+  if (p->n > VL || p->columns >= 2 * VL || p->columns == 0 || p->taps > POOL_PICKED_TAPS) return false;
+  vi pick[POOL_PICKED_TAPS];
+  for (size_t k = 0; k < p->taps; k++)
+    for (size_t j = 0; j < VL; j++) {
+      const size_t row = j / p->n,
+                   at = j % p->n * p->step + k * (size_t)p->tap - p->before; /* wraps before the input */
+      const bool inside = row < beside && at < p->columns;
+      pick[k][j] = (int32_t)(inside ? row * VL + at : beside == 2 ? p->columns : 2 * VL - 1);
+    }
+  if (p->average) {
+    for (size_t r = 0; r < p->n_rows; r += beside)
+      for (size_t j = 0; j < VL; j++) {
+        const size_t row = r + j / p->n < p->n_rows ? r + j / p->n : r;
+        p->lines[r / beside * VL + j] = 1.0f / (p->rows[row].divisor * p->divisors[j % p->n]);
+      }
+    pool_narrow_kind(p, true, beside, pick);
+  } else {
+    pool_narrow_kind(p, false, beside, pick);
+  }
+  return true;
+}
+
+#else
+static bool pool_narrow(const ert_pool_planar *p) {
+  (void)p;
+  return false;
+}
+#endif
+
 /* ---- windows that slide along lines in scratch ---- */
 
 /* Every column of a row of windows. The last vector may have columns of the one before it again. */
@@ -319,5 +435,5 @@ static __attribute__((noinline)) void pool_lines(const ert_pool_planar *p) {
 }
 
 static void f32_pool_planar(const ert_pool_planar *p) {
-  if (!pool_slides(p)) pool_lines(p);
+  if (!pool_narrow(p) && !pool_slides(p)) pool_lines(p);
 }

@@ -123,36 +123,62 @@ static void f32_center(float mean, float scale, const float *x, float *y, size_t
   if (i < n) vstore_part(y + i, (vload_part(x + i, n - i) - mean) * scale, n - i);
 }
 
-/* 1 / sqrt(v), to two units in the last place, for v > 0 that is no infinity. */
-ERT_INLINE vf lrn_inverse_root(vf v) {
+/* An estimate of 1 / sqrt(v), for v > 0 that is no infinity. */
 #if defined(__x86_64__) && ERT_VECTOR_BYTES == 64
-  const vf r = (vf)_mm512_rsqrt14_ps((__m512)v); /* and a step of Newton's method */
-  return r + r * 0.5f * (1.0f - v * r * r);
+enum { LRN_STEPS = 1 }; /* 14 bits */
+ERT_INLINE vf lrn_estimate(vf v) { return (vf)_mm512_rsqrt14_ps((__m512)v); }
+#elif defined(__aarch64__)
+enum { LRN_STEPS = 2 }; /* 8 bits */
+ERT_INLINE vf lrn_estimate(vf v) { return (vf)vrsqrteq_f32((float32x4_t)v); }
 #else
-  return 1.0f / vsqrt(v);
+enum { LRN_STEPS = 0 };
+ERT_INLINE vf lrn_estimate(vf v) { return 1.0f / vsqrt(v); }
 #endif
+
+/* v^-3/4, to four units in the last place, for v > 0 that is no infinity: an estimate y, and as often as it needs to be
+ * exact y (1 - d)^-1/4 with d = 1 - v^3 y^4, by the first terms of its series. */
+ERT_INLINE vf lrn_three_quarters(vf v) {
+  if (LRN_STEPS == 0) {
+    const vf r = lrn_estimate(vsqrt(v));
+    return r * r * r;
+  }
+  const vf root = lrn_estimate(v);
+  vf y = root * (root * lrn_estimate(root));
+  for (int i = 0; i < LRN_STEPS; i++) {
+    const vf u = v * y, d = 1.0f - u * u * (u * y);
+    y += y * d * (d * 0.15625f + 0.25f);
+  }
+  return y;
 }
 
 /* v^-beta, for the v > 0 that sums of squares give. */
-ERT_INLINE vf lrn_power(vf v, float beta) {
-  if (beta != 0.75f) return vexp(vlog(v) * -beta);
-  const vf r = lrn_inverse_root(vsqrt(vmin(vsplat(FLT_MAX), v)));
-  return r * r * r;
+ERT_INLINE vf lrn_power(vf v, bool usual, float beta) {
+  return usual ? lrn_three_quarters(vmin(vsplat(FLT_MAX), v)) : vexp(vlog(v) * -beta);
+}
+
+ERT_INLINE vf lrn_vector(const ert_lrn *l, bool usual, size_t count, size_t i, size_t part) {
+  const float *from = l->neighbours + i;
+  vf sum = vzero();
+  for (size_t k = 0; k < count; k++, from += l->stride) {
+    const vf v = part == VL ? vload(from) : vload_part(from, part);
+    sum += v * v;
+  }
+  const vf x = part == VL ? vload(l->x + i) : vload_part(l->x + i, part);
+  return x * lrn_power(sum * l->alpha + l->bias, usual, l->beta);
+}
+
+ERT_INLINE void lrn_row(const ert_lrn *row, bool usual, size_t count) {
+  const ert_lrn l = *row; /* that stores do not change */
+  size_t i = 0;
+  for (; i + VL <= l.n; i += VL) vstore(l.y + i, lrn_vector(&l, usual, count, i, VL));
+  if (i < l.n) vstore_part(l.y + i, lrn_vector(&l, usual, count, i, l.n - i), l.n - i);
 }
 
 static void f32_lrn(const ert_lrn *l) {
-  for (size_t i = 0; i < l->n; i += VL) {
-    const size_t part = l->n - i < VL ? l->n - i : VL;
-    const float *from = l->neighbours + i;
-    vf sum = vzero();
-    for (size_t k = 0; k < l->count; k++, from += l->stride) {
-      const vf v = part == VL ? vload(from) : vload_part(from, part);
-      sum += v * v;
-    }
-    const vf power = lrn_power(sum * l->alpha + l->bias, l->beta);
-    if (part == VL)
-      vstore(l->y + i, vload(l->x + i) * power);
-    else
-      vstore_part(l->y + i, vload_part(l->x + i, part) * power, part);
-  }
+  if (l->beta == 0.75f && l->count == 5)
+    lrn_row(l, true, 5);
+  else if (l->beta == 0.75f)
+    lrn_row(l, true, l->count);
+  else
+    lrn_row(l, false, l->count);
 }
