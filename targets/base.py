@@ -107,8 +107,8 @@ class Form:
 class Work:
     """An operator over tensors of these types: a node, or the part of one that a core runs at a time.
 
-    `constant` tells which inputs are known when packing, `density` the share of constant weights that are not zero, to
-    two digits, `together` how many neighbouring filters of a convolution have theirs at the same places: 4, or 1.
+    `constant` tells which inputs are known when packing, `density` the share of its constant weights that are not zero,
+    to two digits, `together` how many neighbouring filters of a convolution have theirs at the same places: 4, or 1.
     """
 
     op: Op
@@ -193,6 +193,11 @@ class Target(Protocol):
 
     def grain(self, graph: Graph, node: Node) -> tuple[int, ...]:
         """For each dimension of the first output, what cuts must be multiples of for the sake of layouts."""
+        ...
+
+    def work(self, graph: Graph, node: Node, form: Form) -> tuple[tuple[int, np.ndarray], ...]:
+        """Dimensions of the first output along which pieces of equal size are unequal work, and the work before each
+        index, and of all, in units of any size: [extent + 1]."""
         ...
 
     def splittable(self, graph: Graph, node: Node, form: Form) -> bool:

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from packer.ir import Graph, Node, TensorType
 from packer.ir.ops import Conv, MatMul, Part
 from targets.base import Form, Layout, Target, Work
 
-__all__ = ["Costs", "signature", "work_of"]
+__all__ = ["Costs", "density_of", "signature", "uneven", "work_of"]
 
 Signature = str
+_DENSE = 0.9  # all parts of weights of more non-zeros are alike
 
 
 def work_of(graph: Graph, node: Node, part: Part | None = None) -> Work:
     """A node, or a part of it, as an operator over tensors of its own."""
     constant = tuple(name is not None and graph.constant(name) is not None for name in node.inputs)
-    density = float(f"{graph.density(node.inputs[1]):.2g}") if isinstance(node.op, Conv | MatMul) else 1.0
+    density = density_of(graph, node, part)
     together = graph.together(node.inputs[1], node.op.group) if isinstance(node.op, Conv) and density < 1 else 1
     if part is None:
         types = tuple(None if name is None else graph.type(name) for name in node.inputs)
@@ -28,6 +31,28 @@ def work_of(graph: Graph, node: Node, part: Part | None = None) -> Work:
     )
     output = TensorType(graph.type(node.outputs[0]).dtype, tuple(e - b for b, e in part.writes))
     return Work(part.op, inputs, (output,), constant, density, together)
+
+
+def density_of(graph: Graph, node: Node, part: Part | None = None) -> float:
+    """The share of the weights of a convolution or matrix product, or of those that a part of it has, that are not
+    zero, to two digits; 1.0 for other nodes."""
+    if not isinstance(node.op, Conv | MatMul):
+        return 1.0
+    weights, box = node.inputs[1], None if part is None else part.reads[1]
+    found, before = graph.density(weights), None if box is None else uneven(graph, node)
+    if weights is not None and box is not None and before is not None:
+        begin, end = box[0 if isinstance(node.op, Conv) else -1]
+        found = int(before[end] - before[begin]) * (len(before) - 1) / ((end - begin) * graph.type(weights).elements)
+    return float(f"{found:.2g}")
+
+
+def uneven(graph: Graph, node: Node) -> np.ndarray | None:
+    """The non-zeros before each filter of a convolution or column of a matrix product, if some have far more than
+    others."""
+    weights = node.inputs[1] if isinstance(node.op, Conv | MatMul) else None
+    if weights is None or graph.density(weights) > _DENSE:
+        return None
+    return graph.nonzeros(weights, 0 if isinstance(node.op, Conv) else -1)
 
 
 def signature(work: Work, form: Form) -> Signature:

@@ -6,10 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from packer.ir import Graph, Node, extents_of
 from packer.ir.ops import Dependence, Part
-from packer.planner.costs import Costs, work_of
-from packer.planner.split import SHARED, Split, splits
+from packer.planner.costs import Costs, density_of, uneven, work_of
+from packer.planner.split import SHARED, Split, splits, weighed
 from targets.base import Work
 
 __all__ = ["Cut", "Cuts"]
@@ -46,12 +48,20 @@ class Cuts:
         output = self.graph.type(node.outputs[0])
         dependence = (Dependence.FULL,) * output.rank if whole else node.op.dependence(inputs)
         grain = tuple(map(math.lcm, node.op.grain(inputs), self.costs.target.grain(self.graph, node)))
-        alike = (self.costs.number(work_of(self.graph, node)), dependence, grain, form_grain)
+        weights = node.inputs[1] if uneven(self.graph, node) is not None else None
+        alike = (self.costs.number(work_of(self.graph, node)), weights, dependence, grain, form_grain)
         found = self._of.get(alike)
         if found is None:
             all_splits = splits(output, dependence, self.speeds, grain, form_grain)
             found = self._of[alike] = tuple(self.cut(node, split) for split in all_splits)
         return found
+
+    def weighed(self, node: Node, axis: int, before: np.ndarray) -> list[Cut]:
+        """Cuts into pieces of about equal work along an axis, given the work before each of its indices."""
+        inputs = [None if name is None else self.graph.type(name) for name in node.inputs]
+        output, dependence = self.graph.type(node.outputs[0]), node.op.dependence(inputs)
+        grain = tuple(map(math.lcm, node.op.grain(inputs), self.costs.target.grain(self.graph, node)))
+        return [self.cut(node, split) for split in weighed(output, dependence, self.speeds, grain, axis, before)]
 
     def cut(self, node: Node, split: Split) -> Cut:
         """The cut of a node into the pieces of `split`."""
@@ -69,7 +79,7 @@ class Cuts:
             kind: object = self.speeds[core]
             if part is not None:
                 extents = [e - b for box in (part.writes, *part.reads) for b, e in (_NOTHING if box is None else box)]
-                kind = part.op, kind, tuple(extents)
+                kind = part.op, kind, tuple(extents), density_of(self.graph, node, part)
             number = numbers.setdefault(kind, len(works))
             if number == len(works):
                 work = work_of(self.graph, node, part)

@@ -9,16 +9,20 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from packer.ir import Box, TensorType, whole
 from packer.ir.ops import Dependence
 
-__all__ = ["NONE", "SHARED", "Piece", "Split", "balanced", "splits"]
+__all__ = ["NONE", "SHARED", "Piece", "Split", "balanced", "evened", "splits", "weighed"]
 
 NONE, SHARED = "none", "shared"
 _ROWS = 2  # the first spatial axis
+_WORTH = 0.98  # what pieces of equal work must take at most of the time of pieces of equal size
 _AXES = {1: "C", 2: "NC", 3: "NCW", 4: "NCHW", 5: "NCDHW"}
 
 
@@ -34,8 +38,9 @@ class Piece:
 class Split:
     """The pieces of an output, at most one a core; together they are all of it and none overlap.
 
-    `name` says how it was cut, as "H2" or "C2xH3", "H2@4" being between multiples of 4 for the sake of an algorithm;
-    "none": one core computes everything; "shared": all cores do, each a share of the tasks of the operator's kernel.
+    `name` says how it was cut, as "H2" or "C2xH3", "H2@4" being between multiples of 4 for the sake of an algorithm,
+    "C2~" into pieces of about equal work instead of equal size; "none": one core computes everything; "shared": all
+    cores do, each a share of the tasks of the operator's kernel.
     """
 
     name: str
@@ -60,20 +65,42 @@ def splits(
     found = {NONE: Split(NONE, (Piece(0, everything),))}
     if type.elements == 0:
         return tuple(found.values())
-    units = [
-        1 if kind is Dependence.FULL else math.ceil(extent / unit)
-        for extent, kind, unit in zip(type.shape, dependence, coarser, strict=True)
-    ]
+    units = _units(type, dependence, coarser)
     axes = [axis for axis, count in enumerate(units) if count > 1]
     for counts in _grids(axes, units, len(speeds)):
         multiples = [f"@{coarser[axis]}" if coarser[axis] > grain[axis] else "" for axis, _ in counts]
         cuts = zip(counts, multiples, strict=True)
         name = "x".join(f"{_axis_name(axis, type.rank)}{count}{multiple}" for (axis, count), multiple in cuts)
-        boxes = _cut(everything, counts, coarser, list(speeds[: math.prod(count for _, count in counts)]))
-        found[name] = Split(name, tuple([Piece(core, box) for core, box in enumerate(boxes) if box is not None]))
+        boxes = _cut(everything, counts, coarser, list(speeds[: math.prod(count for _, count in counts)]), {})
+        found[name] = Split(name, _pieces(boxes))
     if len(found) == 1 and len(speeds) > 1:
         found[SHARED] = Split(SHARED, (Piece(0, everything),))
     return tuple(found.values())
+
+
+def weighed(
+    type: TensorType,
+    dependence: tuple[Dependence, ...],
+    speeds: tuple[float, ...],
+    grain: tuple[int, ...],
+    axis: int,
+    before: np.ndarray,
+) -> tuple[Split, ...]:
+    """Those of `splits` that cut `axis`, between pieces of about equal work instead of equal size, wherever that makes
+    the longest piece shorter. `before` is the work before each index of `axis`, and of all."""
+    units = _units(type, dependence, grain)
+    if type.elements == 0 or units[axis] == 1:
+        return ()
+    ends = [float(work) for work in (*before[:: grain[axis]][: units[axis]], before[-1])]
+    found = []
+    for counts in _grids([a for a, count in enumerate(units) if count > 1], units, len(speeds)):
+        if axis in dict(counts):
+            used = list(speeds[: math.prod(count for _, count in counts)])
+            even, uneven = (_cut(whole(type), counts, grain, used, ways) for ways in ({}, {axis: ends}))
+            if _longest(uneven, used, axis, before) < _WORTH * _longest(even, used, axis, before):
+                names = (f"{_axis_name(a, type.rank)}{count}{'~' if a == axis else ''}" for a, count in counts)
+                found.append(Split("x".join(names), _pieces(uneven)))
+    return tuple(found)
 
 
 def balanced(units: int, speeds: Sequence[float]) -> tuple[int, ...]:
@@ -88,6 +115,48 @@ def balanced(units: int, speeds: Sequence[float]) -> tuple[int, ...]:
         next_one = min(range(len(speeds)), key=lambda i: (shares[i] + 1) / speeds[i])
         shares[next_one] += 1
     return tuple(shares)
+
+
+def evened(ends: Sequence[float], speeds: Sequence[float]) -> tuple[int, ...]:
+    """Shares of neighbouring units for workers of these speeds, so that the last one finishes within a hundredth of the
+    soonest. `ends` is the work before each unit, and of all."""
+
+    def within(limit: float) -> list[int]:
+        shares, at = [], 0
+        for speed in speeds:
+            until = bisect_right(ends, ends[at] + limit * speed) - 1
+            shares.append(until - at)
+            at = until
+        return shares
+
+    least, most = ends[-1] / sum(speeds), 1.01 * ends[-1] / speeds[0]
+    while most - least > 0.01 * least:
+        limit = (least + most) / 2
+        least, most = (least, limit) if sum(within(limit)) == len(ends) - 1 else (limit, most)
+    return tuple(within(most))
+
+
+def _units(type: TensorType, dependence: Sequence[Dependence], grain: Sequence[int]) -> list[int]:
+    """How many pieces an output could have along each axis."""
+    return [
+        1 if kind is Dependence.FULL else math.ceil(extent / unit)
+        for extent, kind, unit in zip(type.shape, dependence, grain, strict=True)
+    ]
+
+
+def _pieces(boxes: Sequence[Box | None]) -> tuple[Piece, ...]:
+    return tuple([Piece(core, box) for core, box in enumerate(boxes) if box is not None])
+
+
+def _longest(boxes: Sequence[Box | None], speeds: Sequence[float], axis: int, before: np.ndarray) -> float:
+    """Until the last core is done with its box."""
+    return max(
+        float(before[box[axis][1]] - before[box[axis][0]])
+        * math.prod(end - begin for a, (begin, end) in enumerate(box) if a != axis)
+        / speed
+        for box, speed in zip(boxes, speeds, strict=True)
+        if box is not None
+    )
 
 
 def _axis_name(axis: int, rank: int) -> str:
@@ -123,18 +192,26 @@ def _counts(units: int, most: int) -> list[int]:
     return [count for count in sensible if math.ceil(units / count) < math.ceil(units / (count - 1))]
 
 
-def _cut(box: Box, counts: Sequence[tuple[int, int]], grain: Sequence[int], speeds: list[float]) -> list[Box | None]:
+def _cut(
+    box: Box,
+    counts: Sequence[tuple[int, int]],
+    grain: Sequence[int],
+    speeds: list[float],
+    work: Mapping[int, Sequence[float]],
+) -> list[Box | None]:
     """The boxes of a grid, the first axis slowest, None for those that are empty; groups of cores get shares by what
-    they can do together."""
+    they can do together: of the `work` that is before each unit of an axis, or else of units."""
     (axis, count), rest = counts[0], counts[1:]
     each = len(speeds) // count
     groups = [speeds[i * each : (i + 1) * each] for i in range(count)]
     (at, end), unit = box[axis], grain[axis]
     before, after = box[:axis], box[axis + 1 :]
+    able = [sum(group) for group in groups]
+    shares = evened(work[axis], able) if axis in work else balanced(math.ceil((end - at) / unit), able)
     boxes: list[Box | None] = []
-    for group, share in zip(groups, balanced(math.ceil((end - at) / unit), [sum(g) for g in groups]), strict=True):
+    for group, share in zip(groups, shares, strict=True):
         until = min(at + share * unit, end)
         one = (*before, (at, until), *after)
-        boxes += [None] * each if at == until else _cut(one, rest, grain, group) if rest else [one]
+        boxes += [None] * each if at == until else _cut(one, rest, grain, group, work) if rest else [one]
         at = until
     return boxes

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from packer.ir import Graph, Node, TensorType
 from packer.ir.ops import Part
 from targets.base import Form, Layout, Lowered, Target, TargetError, Work
@@ -16,7 +18,7 @@ from targets.cpu.cost.weights import weights
 from targets.cpu.forms import forms
 from targets.cpu.lower import lower, lower_sum, reorder
 from targets.cpu.precision import SETTINGS as PRECISIONS
-from targets.cpu.restrict import grain, restrict, splittable
+from targets.cpu.restrict import grain, restrict, splittable, work
 from targets.cpu.winograd import SETTINGS
 from targets.machine import Machine
 
@@ -58,6 +60,9 @@ class CpuTarget:
 
     def grain(self, graph: Graph, node: Node) -> tuple[int, ...]:
         return grain(graph, node)
+
+    def work(self, graph: Graph, node: Node, form: Form) -> tuple[tuple[int, np.ndarray], ...]:
+        return work(graph, node, form, self.machine)
 
     def splittable(self, graph: Graph, node: Node, form: Form) -> bool:
         return splittable(graph, node, form)

@@ -19,7 +19,7 @@ from targets.cpu.packing import block16, depth16, weight16
 from targets.cpu.precision import rounded, stored_type
 from targets.cpu.quantized import lower_quantized
 from targets.cpu.sparse import Stream, conv_stream, matrix_stream, taps_of
-from targets.cpu.tiling import Engine, tiling
+from targets.cpu.tiling import Engine, Tiling, tiling
 from targets.cpu.winograd import transformed
 from targets.machine import Machine
 
@@ -136,18 +136,24 @@ def _im2col(graph: Graph, node: Node, form: Form) -> Lowered:
     return Lowered("conv_" + form.implementation.replace("-", "_"), tuple(operands), attributes_of(node.op))
 
 
-def _conv_sparse(graph: Graph, node: Node, machine: Machine) -> Lowered:
-    """Tiles suit the whole convolution on the fastest core, whatever parts it is cut into."""
+def tiling_of(graph: Graph, node: Node, machine: Machine) -> Tiling:
+    """That of a sparse convolution: it suits the whole of it on the fastest core, whatever parts it is cut into."""
     op, core = node.op, machine.cores[0]
     assert isinstance(op, Conv)
-    weights = graph.type(node.inputs[1] or "")
     types = tuple(None if name is None else graph.type(name) for name in node.inputs)
     whole_node = Work(op, types, (graph.type(node.outputs[0]),), ())
     lanes = core.vector_bytes // 4
     engine = Engine(lanes, core.flops_per_cycle / (2 * lanes), core.fma_latency, core.l1_bytes)
     together = graph.together(node.inputs[1], op.group)
-    cut = tiling(geometry(whole_node), graph.density(node.inputs[1]), engine, together)
-    assert cut is not None
+    found = tiling(geometry(whole_node), graph.density(node.inputs[1]), engine, together)
+    assert found is not None
+    return found
+
+
+def _conv_sparse(graph: Graph, node: Node, machine: Machine) -> Lowered:
+    op, cut = node.op, tiling_of(graph, node, machine)
+    assert isinstance(op, Conv)
+    weights, together = graph.type(node.inputs[1] or ""), graph.together(node.inputs[1], op.group)
     taps = taps_of(weights.shape[2:], op.strides, op.dilations, cut.rows)
     stream = _streamed(graph, node, (taps, cut.channels), lambda data: conv_stream(data, taps, cut.channels, together))
     inputs = [_operand(graph, node.inputs[0], Layout.PLANAR), *stream]

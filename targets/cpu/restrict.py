@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from packer.ir import Box, Graph, Node, whole
 from packer.ir.ops import (
     Binary,
@@ -32,12 +34,14 @@ from packer.ir.ops import (
     Where,
 )
 from targets.base import Form, Layout, Lowered, attributes_of, block_grain
-from targets.cpu.lower import COPIES, copy_attributes, is_linear
+from targets.cpu.lower import COPIES, copy_attributes, is_linear, tiling_of
 from targets.cpu.quantized import quantized_boxes
-from targets.cpu.sparse import BLOCK
+from targets.cpu.sparse import BLOCK, MATRIX_CHANNELS
+from targets.machine import Machine
 
-__all__ = ["grain", "restrict", "splittable"]
+__all__ = ["grain", "restrict", "splittable", "work"]
 
+_ROW, _COLUMN = 3.0, 11.0  # non-zeros that a filter, or a column of a matrix, takes as long as in each tile besides
 
 # Operators whose kernels take views with gaps.
 _TAKES_VIEWS = (
@@ -58,6 +62,22 @@ def grain(graph: Graph, node: Node) -> tuple[int, ...]:
 def splittable(graph: Graph, node: Node, form: Form) -> bool:
     """Whether the kernel takes views with gaps."""
     return isinstance(node.op, _TAKES_VIEWS)
+
+
+def work(graph: Graph, node: Node, form: Form, machine: Machine) -> tuple[tuple[int, np.ndarray], ...]:
+    """Sparse filters may have very different numbers of non-zeros."""
+    weights = node.inputs[1] if form.implementation == "sparse" else None
+    before = None if weights is None else graph.nonzeros(weights, 0 if isinstance(node.op, Conv) else -1)
+    if weights is None or before is None:
+        return ()
+    channels = graph.type(weights).shape[1 if isinstance(node.op, Conv) else 0]
+    if isinstance(node.op, Conv):
+        tiles, axis = -(-channels // tiling_of(graph, node, machine).channels), 1
+        each = _ROW * tiles / graph.together(weights, node.op.group)
+    else:
+        tiles, axis = -(-channels // MATRIX_CHANNELS), graph.type(node.outputs[0]).rank - 1
+        each = _COLUMN * tiles
+    return ((axis, before + each * np.arange(len(before))),)
 
 
 def restrict(graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part) -> Lowered:

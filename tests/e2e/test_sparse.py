@@ -112,6 +112,33 @@ def test_blocks_of_zeros_are_recognised(tmp_path: Path, case: Case) -> None:
             check(path, "conv_sparse", feeds, want)
 
 
+@pytest.mark.parametrize("zeros", [0.8, 0.95])
+def test_filters_of_different_numbers_of_weights(tmp_path: Path, zeros: float) -> None:
+    """Cores get as many weights, not as many filters, and give the same bits; a fully connected layer likewise."""
+    random = np.random.default_rng(4)
+    values = {"w": pruned(random, (256, 96, 3, 3), zeros), "v": pruned(random, (256, 320), zeros)}
+    values["w"][96:, :72] = 0
+    values["v"][:64, 80:] = 0
+    values["v"][64:, 160:] = 0
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("GlobalAveragePool", ["c"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("MatMul", ["f", "v"], ["y"]),
+    ]
+    network = finished(nodes, values, (1, 96, 7, 7), 2)
+    feeds = {"x": random.standard_normal((1, 96, 7, 7)).astype(np.float32)}
+    (want,) = ReferenceEvaluator(network).run(None, feeds)
+    path = tmp_path / "model.edge"
+    pack(network, path, cores=(1, 2, 3), implementation="sparse", golden=False)
+    for kernel in ("conv_sparse", "linear_sparse"):
+        check(path, kernel, feeds, want)
+        for program in edgert.read(path).programs[1:]:
+            sizes = [program.tensors[step.outputs[0]].shape[1] for step in program.steps if step.kernel == kernel]
+            assert len(sizes) == program.cores
+            assert max(sizes) >= 32 + min(sizes), "pieces are of different size"
+
+
 @pytest.mark.parametrize("rows", [1, 3, 20])
 def test_fully_connected(tmp_path: Path, rows: int) -> None:
     random = np.random.default_rng(2)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import pytest
 
-from packer.ir import Graph, Node
-from packer.ir.ops import Conv
+from packer.ir import DType, Graph, Node, TensorType, Value
+from packer.ir.ops import Conv, MatMul
+from packer.planner import make_plan
 from packer.planner.choices import choices_of
 from packer.planner.costs import Costs
 from packer.planner.problem import build
@@ -94,3 +95,27 @@ def test_splits_of_different_pieces_are_not_confused(seed: int) -> None:
     chosen = sample(problem, np.random.default_rng(seed)).chosen
     choices = [own[i] for own, i in zip(problem.choices, chosen, strict=True)]
     prove(graph, schedule(graph, problem.costs.target, choices, cores))
+
+
+@pytest.mark.parametrize("cores", [2, 5])
+@pytest.mark.parametrize("matrix", [False, True])
+def test_sparse_filters_are_cut_by_their_non_zeros(cores: int, matrix: bool) -> None:
+    """The first filters have four times the weights of the last: cores get different numbers of filters."""
+    share = np.repeat(0.2 * 4.0 ** -np.linspace(0, 1, 64), 16)
+    weights = (np.random.default_rng(0).random((1024, 512)) < share[:, None]).astype(np.float32)
+    op = MatMul() if matrix else Conv((1, 1), (0, 0, 0, 0), (1, 1), 1)
+    values = [Value("x", TensorType(DType.F32, (1, 512) if matrix else (1, 512, 7, 7)))]
+    values.append(Value.constant("w", weights.T if matrix else weights[:, :, None, None]))
+    values.append(Value("y", op.infer([value.type for value in values])[0]))
+    graph = Graph("g", ("x",), ("y",), (Node(op, ("x", "w"), ("y",)),), {value.name: value for value in values})
+    plan = make_plan(graph, resolve("cpu"), cores, implementation="sparse")
+    (choice,) = plan.choices
+    assert choice.split.name.replace("axis1.", "C") == f"C{cores}~"
+    before = np.cumsum([0, *np.count_nonzero(weights, axis=1)])
+    loads = [int(before[end] - before[begin]) for begin, end in (piece.box[1] for piece in choice.split.pieces)]
+    assert max(loads) < 1.1 * before[-1] / cores
+    assert max(choice.busy) < 1.1 * min(choice.busy), "the cost of each piece is that of its own weights"
+    (others,) = choices_of(graph, on(resolve("cpu"), cores), cores)
+    names = {other.split.name for other in others if other.form.implementation != "sparse"}
+    assert not any("~" in name for name in names), "dense pieces of unequal size are of no use"
+    prove(graph, plan.program())

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from packer.ir import DType, Graph, Node, TensorType, Value
-from packer.ir.ops import MatMul
-from packer.planner.costs import Costs, signature, work_of
+from packer.ir.ops import Conv, MatMul
+from packer.planner.costs import Costs, signature, uneven, work_of
 from targets.base import Form, Layout, Work, resolve
 from targets.machine import Machine
 
@@ -62,3 +62,24 @@ def test_work_tells_how_dense_its_weights_are() -> None:
     assert work(0).density == 1.0
     assert signature(work(0), FORM) == signature(WORK_OF_ROW, FORM)
     assert len({signature(work(zeros), FORM) for zeros in (0, 50, 90)}) == 3
+
+
+@pytest.mark.parametrize(("op", "axis"), [(Conv((1,), (0, 0), (1,), 1), 0), (MatMul(), -1)])
+def test_parts_know_their_own_density(op: Conv | MatMul, axis: int) -> None:
+    """A quarter of the filters has half of its weights, the others a tenth of them. If all have about as many, parts
+    are alike."""
+    random = np.random.default_rng(0)
+    filters = np.where(np.arange(128) < 32, 0.5, 0.1)
+    for share, expected in ((filters, [0.5, 0.1]), (np.full(128, 0.2), [0.2, 0.2])):
+        weights = (random.random((128, 600)) < share[:, None]).astype(np.float32)
+        data = weights[:, :, None] if axis == 0 else weights.T
+        x = TensorType(DType.F32, (1, 600, 5) if axis == 0 else (5, 600))
+        values = [Value("x", x), Value.constant("w", data)]
+        values.append(Value("y", op.infer([value.type for value in values])[0]))
+        graph = Graph("g", ("x",), ("y",), (Node(op, ("x", "w"), ("y",)),), {v.name: v for v in values})
+        assert (uneven(graph, graph.nodes[0]) is None) == (expected[0] == expected[1])
+        assert work_of(graph, graph.nodes[0]).density == pytest.approx(0.2, abs=0.01)
+        for span, density in zip([(0, 32), (32, 128)], expected, strict=True):
+            box = ((0, 1), span, (0, 5)) if axis == 0 else ((0, 5), span)
+            part = op.part(box, [graph.type("x"), graph.type("w")])
+            assert work_of(graph, graph.nodes[0], part).density == pytest.approx(density, rel=0.03)

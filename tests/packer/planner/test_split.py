@@ -12,7 +12,7 @@ from packer.ir import DType, TensorType, extents_of, whole
 from packer.ir.ops import Dependence, Part, Unary
 from packer.planner.adjust import Adjust, reorder_pieces
 from packer.planner.costs import Costs
-from packer.planner.split import NONE, SHARED, Piece, Split, balanced, splits
+from packer.planner.split import NONE, SHARED, Piece, Split, balanced, evened, splits, weighed
 from targets.base import Layout, block_grain, resolve
 
 TARGET = resolve("cpu")
@@ -78,6 +78,49 @@ def test_balanced_is_the_best_there_is(seed: int) -> None:
     for other in itertools.product(range(units + 1), repeat=3):
         if sum(other) == units:
             assert last <= max(share / speed for share, speed in zip(other, speeds, strict=True)) + 1e-9
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_evened_is_the_best_there_is(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    loads = random.choice([1.0, 2.0, 9.0], int(random.integers(1, 10)))
+    ends, speeds = [0.0, *np.cumsum(loads).tolist()], [float(s) for s in random.choice([1.0, 0.7, 0.25], 3)]
+
+    def last(shares: tuple[int, ...]) -> float:
+        at = np.cumsum([0, *shares])
+        return max((ends[e] - ends[b]) / speed for b, e, speed in zip(at[:-1], at[1:], speeds, strict=True))
+
+    shares = evened(ends, speeds)
+    assert sum(shares) == len(loads)
+    every = itertools.product(range(len(loads) + 1), repeat=3)
+    assert last(shares) <= 1.011 * min(last(other) for other in every if sum(other) == len(loads))
+
+
+@pytest.mark.parametrize("cores", [2, 3, 6, 16])
+def test_pieces_of_equal_work(cores: int) -> None:
+    """The first filters have four times the weights of the last: pieces of as many filters would be 1.6 times the work
+    of others."""
+    type, speeds, grain = image(1, 1024, 4, 4), (1.0,) * cores, block_grain(4)
+    before = np.cumsum([0.0, *np.linspace(400, 100, 1024)])
+    everything = before[-1] * 16
+    found = {split.name: split for split in weighed(type, (P, P, R, R), speeds, grain, 1, before)}
+    even = {split.name: split for split in splits(type, (P, P, R, R), speeds, grain)}
+    assert f"C{cores}~" in found
+    for name, split in found.items():
+        assert len(split.pieces) == len(even[name.replace("~", "")].pieces)
+        assert sum(math.prod(extents_of(piece.box)) for piece in split.pieces) == type.elements
+        assert all(piece.box[1][0] % 16 == 0 for piece in split.pieces)
+        loads = [
+            (before[box[1][1]] - before[box[1][0]]) * math.prod(end - begin for begin, end in box[2:])
+            for box in (piece.box for piece in split.pieces)
+        ]
+        assert max(loads) <= everything / len(loads) * (1.25 if cores == 16 else 1.05)
+
+
+def test_equal_work_needs_no_other_pieces() -> None:
+    type, grain = image(1, 256, 4, 4), block_grain(4)
+    assert weighed(type, (P, P, R, R), (1.0, 1.0), grain, 1, np.arange(257.0)) == ()
+    assert weighed(type, (P, F, R, R), (1.0, 1.0), grain, 1, np.arange(257.0) ** 2) == ()
 
 
 def reads(adjust: Adjust, pieces: tuple[Piece, ...], type: TensorType) -> np.ndarray:
