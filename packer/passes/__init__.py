@@ -19,12 +19,14 @@ from packer.passes.recognise_quantized import recognise_quantized
 from packer.passes.recognise_swish import recognise_swish
 from packer.passes.remove_dead import remove_dead
 from packer.passes.remove_unread_channels import remove_unread_channels
+from packer.passes.scale_integer import scale_integer
 from packer.passes.simplify_movement import simplify_movement
 
 __all__ = ["PASSES", "optimize"]
 
 PASSES: tuple[Callable[[Graph], Graph], ...] = (
     recognise_quantized,  # before constant weights become floats
+    scale_integer,  # before biases become something else
     remove_dead,
     fold_constants,
     merge_duplicates,

@@ -12,6 +12,9 @@ from packer.ir.ops import (
     Concat,
     Conv,
     DequantizeLinear,
+    DynamicLevels,
+    IntegerConv,
+    IntegerMatMul,
     Lrn,
     MatMul,
     Pool,
@@ -50,8 +53,11 @@ def forms(graph: Graph, node: Node, winograd: str = "strict", precision: str = "
     op = node.op
     if isinstance(op, Conv):
         return (*_convolutions(graph, node, precision), *_winograd(graph, node, winograd))
-    if isinstance(op, QuantizedConv | QuantizedMatMul):
+    if isinstance(op, IntegerConv | IntegerMatMul | QuantizedConv | QuantizedMatMul):
         return quantized_forms(graph, node)
+    if isinstance(op, DynamicLevels):
+        blocked = graph.type(node.inputs[0] or "").rank > 2
+        return tuple(_form(graph, node, x, PLANAR) for x in ((PLANAR, BLOCK16) if blocked else (PLANAR,)))
     found = [_form(graph, node, PLANAR, PLANAR)]
     if isinstance(op, MatMul) and is_linear(graph, node):
         ways = precisions_of(graph, node, precision)

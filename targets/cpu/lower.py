@@ -11,7 +11,19 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from packer.ir import Box, DType, Graph, Node, TensorType, Value, extents_of, whole
-from packer.ir.ops import Conv, Expand, MatMul, QuantizedConv, QuantizedMatMul, Reshape, Slice, Tile, Transpose
+from packer.ir.ops import (
+    Conv,
+    Expand,
+    IntegerConv,
+    IntegerMatMul,
+    MatMul,
+    QuantizedConv,
+    QuantizedMatMul,
+    Reshape,
+    Slice,
+    Tile,
+    Transpose,
+)
 from targets.base import Attribute, Form, Layout, Lowered, Operand, Work, attributes_of
 from targets.cpu.cost.conv import geometry
 from targets.cpu.depthwise import tap_lists
@@ -37,7 +49,7 @@ def lower(graph: Graph, node: Node, form: Form, machine: Machine) -> Lowered:
         return _winograd(graph, node, form)
     if form.implementation == "depthwise-planar":
         return _depthwise_planar(graph, node)
-    if isinstance(node.op, QuantizedConv | QuantizedMatMul):
+    if isinstance(node.op, IntegerConv | IntegerMatMul | QuantizedConv | QuantizedMatMul):
         return lower_quantized(graph, node, form)
     if isinstance(node.op, Conv):
         return _im2col(graph, node, form) if form.implementation.startswith("im2col") else _conv(graph, node, form)

@@ -1,4 +1,5 @@
-"""Convolutions and matrix products of bytes as steps: weights in quads, the zero point of inputs in the bias."""
+"""Convolutions and matrix products of bytes as steps: weights in quads, the zero point of inputs in the bias, or beside
+the sums of weights if it is known only at run time."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from packer.ir import Box, DType, Graph, Node, TensorType
-from packer.ir.ops import QuantizedConv, QuantizedMatMul
+from packer.ir.ops import IntegerConv, IntegerMatMul, QuantizedConv, QuantizedMatMul
 from targets.base import Attribute, Form, Layout, Lowered, Operand, attributes_of
 from targets.cpu.packing import block16, depth16, quads, weight16
 
@@ -17,29 +18,44 @@ __all__ = ["constants", "depthwise_constants", "lower_quantized", "quantized_box
 def quantized_forms(graph: Graph, node: Node) -> tuple[Form, ...]:
     """Convolutions of planar or blocked inputs to blocked outputs, depthwise ones of blocked inputs; matrix products of
     planar rows."""
-    rest = (Layout.PLANAR,) * 3
-    if isinstance(node.op, QuantizedMatMul):
+    residual = (Layout.BLOCK16,) * (len(node.inputs) - 4) if isinstance(node.op, QuantizedConv) else ()
+    rest = (Layout.PLANAR,) * (len(node.inputs) - 1 - len(residual))
+    if isinstance(node.op, IntegerMatMul | QuantizedMatMul):
         return (Form((Layout.PLANAR, *rest), (Layout.PLANAR,), "bytes"),)
-    residual = (Layout.BLOCK16,) * (len(node.inputs) - 4)
     layouts = (Layout.BLOCK16,) if _is_depthwise(graph, node) else (Layout.PLANAR, Layout.BLOCK16)
     return tuple(Form((x, *rest, *residual), (Layout.BLOCK16,), "bytes") for x in layouts)
 
 
 def _is_depthwise(graph: Graph, node: Node) -> bool:
-    return isinstance(node.op, QuantizedConv) and node.op.depthwise(graph.type(node.inputs[1] or ""))
+    return isinstance(node.op, IntegerConv | QuantizedConv) and node.op.depthwise(graph.type(node.inputs[1] or ""))
 
 
 def constants(w: np.ndarray, bias: np.ndarray, scale: np.ndarray, group: int, x_zero: int) -> tuple[Operand, ...]:
     """Weights [K,C,kernel...], bias and scale [K] as the kernels take them: sums are of x instead of x - x_zero."""
-    sums = w.reshape(w.shape[0], -1).sum(axis=1, dtype=np.int64)
-    shifted = (bias.astype(np.int64) - x_zero * sums).astype(np.int32)
+    packed, shape = _packed(w, group)
+    return packed, _by_channel(_shifted(w, bias, x_zero), shape), _by_channel(scale, shape)
+
+
+def _packed(w: np.ndarray, group: int) -> tuple[Operand, tuple[int, ...]]:
+    """Weights [K,C,kernel...], and the shape of what has one value for each of their filters."""
     packed = quads(w.reshape(group, w.shape[0] // group, *w.shape[1:]))
-    shape = packed.shape[:2]
-    return (
-        Operand(data=weight16(packed), type=TensorType(DType.I32, packed.shape), layout=Layout.WEIGHT16),
-        Operand(data=block16(shifted.reshape(shape)), type=TensorType(DType.I32, shape), layout=Layout.BLOCK16),
-        Operand(data=block16(scale.reshape(shape)), type=TensorType(DType.F32, shape), layout=Layout.BLOCK16),
-    )
+    type = TensorType(DType.I32, packed.shape)
+    return Operand(data=weight16(packed), type=type, layout=Layout.WEIGHT16), packed.shape[:2]
+
+
+def _by_channel(data: np.ndarray, shape: tuple[int, ...]) -> Operand:
+    type = TensorType(DType.F32 if data.dtype == np.float32 else DType.I32, shape)
+    return Operand(data=block16(data.reshape(shape)), type=type, layout=Layout.BLOCK16)
+
+
+def _sums(w: np.ndarray) -> np.ndarray:
+    sums: np.ndarray = w.reshape(w.shape[0], -1).sum(axis=1, dtype=np.int64)
+    return sums
+
+
+def _shifted(w: np.ndarray, bias: np.ndarray, x_zero: int) -> np.ndarray:
+    shifted: np.ndarray = bias.astype(np.int64) - x_zero * _sums(w)
+    return shifted.astype(np.int32)
 
 
 def tap_quads(w: np.ndarray, dilation: int) -> np.ndarray:
@@ -55,19 +71,44 @@ def depthwise_constants(
     w: np.ndarray, bias: np.ndarray, scale: np.ndarray, dilation: int, x_zero: int
 ) -> tuple[Operand, ...]:
     """Weights [C,1,kernel...], bias and scale [C] as the kernel takes them: sums are of x instead of x - x_zero."""
-    sums = w.reshape(w.shape[0], -1).sum(axis=1, dtype=np.int64)
-    shifted = (bias.astype(np.int64) - x_zero * sums).astype(np.int32)
+    shifted = _shifted(w, bias, x_zero)
+    return _taps(w, dilation), _by_channel(shifted, shifted.shape), _by_channel(scale, scale.shape)
+
+
+def _taps(w: np.ndarray, dilation: int) -> Operand:
     packed = tap_quads(w, dilation)
-    return (
-        Operand(data=depth16(packed), type=TensorType(DType.I32, packed.shape), layout=Layout.DEPTH16),
-        Operand(data=block16(shifted), type=TensorType(DType.I32, shifted.shape), layout=Layout.BLOCK16),
-        Operand(data=block16(scale), type=TensorType(DType.F32, scale.shape), layout=Layout.BLOCK16),
-    )
+    return Operand(data=depth16(packed), type=TensorType(DType.I32, packed.shape), layout=Layout.DEPTH16)
+
+
+def _lower_integer(graph: Graph, node: Node, form: Form) -> Lowered:
+    """The step of an IntegerConv or IntegerMatMul whose weights, and scale and bias, are constants."""
+    op, w = node.op, graph.constant(node.inputs[1])
+    assert w is not None
+    attributes = attributes_of(op)
+    kernel = "linear_integer"
+    if isinstance(op, IntegerConv):
+        attributes = tuple(sorted((*attributes, Attribute("kernel", ints=w.shape[2:])), key=lambda a: a.name))
+        kernel = "conv_depthwise_integer" if _is_depthwise(graph, node) else "conv_integer"
+    else:
+        w = np.ascontiguousarray(w.T)
+    if isinstance(op, IntegerConv) and _is_depthwise(graph, node):
+        packed, shape = _taps(w, op.dilations[-1]), w.shape[:1]
+    else:
+        packed, shape = _packed(w, op.group if isinstance(op, IntegerConv) else 1)
+    inputs = [Operand(node.inputs[0], layout=form.inputs[0]), packed, _by_channel(_sums(w).astype(np.int32), shape)]
+    inputs += [Operand(name, layout=Layout.PLANAR) for name in node.inputs[2:4]]
+    for name in node.inputs[4:]:
+        data = graph.constant(name)
+        assert data is not None
+        inputs.append(_by_channel(data, shape))
+    return Lowered(kernel, tuple(inputs), attributes)
 
 
 def lower_quantized(graph: Graph, node: Node, form: Form) -> Lowered:
-    """The step of a QuantizedConv or QuantizedMatMul whose weights, scale and bias are constants."""
+    """The step of a product of bytes whose weights, scale and bias are constants."""
     op = node.op
+    if isinstance(op, IntegerConv | IntegerMatMul):
+        return _lower_integer(graph, node, form)
     w, scale, bias = (graph.constant(name) for name in node.inputs[1:4])
     assert w is not None
     assert scale is not None
@@ -93,11 +134,13 @@ def quantized_boxes(graph: Graph, node: Node, lowered: Lowered, reads: Sequence[
     packed = lowered.inputs[1]
     assert packed is not None
     assert packed.type is not None
-    filters = (reads[2] or ())[0]
-    if _is_depthwise(graph, node):
-        return [reads[0], (filters, (0, packed.type.shape[1])), (filters,), (filters,), *reads[4:]]
-    _, each, row = packed.type.shape
-    groups, own = (
-        ((0, 1), filters) if packed.type.shape[0] == 1 else ((filters[0] // each, filters[1] // each), (0, each))
-    )
-    return [reads[0], (groups, own, (0, row)), (groups, own), (groups, own), *reads[4:]]
+    filters = (reads[1] or ())[0]
+    own: Box = (filters,)
+    if not _is_depthwise(graph, node):
+        each = packed.type.shape[1]
+        one = packed.type.shape[0] == 1
+        own = ((0, 1), filters) if one else ((filters[0] // each, filters[1] // each), (0, each))
+    weights = (*own, (0, packed.type.shape[-1]))
+    if isinstance(node.op, IntegerConv):
+        return [reads[0], weights, own, *reads[2:4], *(own for _ in reads[4:])]
+    return [reads[0], weights, own, own, *reads[4:]]

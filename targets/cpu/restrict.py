@@ -15,6 +15,7 @@ from packer.ir.ops import (
     ConvTranspose,
     DequantizeLinear,
     Expand,
+    IntegerConv,
     LpNormalize,
     Lrn,
     MatMul,
@@ -46,8 +47,8 @@ _ROW, _COLUMN = 3.0, 11.0  # non-zeros that a filter, or a column of a matrix, t
 # Operators whose kernels take views with gaps.
 _TAKES_VIEWS = (
     Binary | Cast | Concat | Conv | ConvTranspose | DequantizeLinear | Expand | LpNormalize | Lrn | MatMul | Normalize
-    | Pad | Pool | QuantizedConv | QuantizeLinear | Reduce | Resize | ScaleShift | Slice | Softmax | Transpose
-    | Unary | Where
+    | Pad | Pool | IntegerConv | QuantizedConv | QuantizeLinear | Reduce | Resize | ScaleShift | Slice | Softmax
+    | Transpose | Unary | Where
 )  # fmt: skip
 
 
@@ -91,7 +92,7 @@ def restrict(graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part)
     boxes: list[Box | None] = list(part.reads)
     if form.implementation == "sparse":
         boxes = _sparse(lowered, part)
-    elif isinstance(node.op, QuantizedConv):
+    elif isinstance(node.op, IntegerConv | QuantizedConv):
         boxes = quantized_boxes(graph, node, lowered, part.reads)
     elif isinstance(node.op, Conv):
         boxes = _conv(graph, node, form, lowered, part)

@@ -13,6 +13,8 @@ from packer.ir import DType, ops
 from packer.ir.ops import (
     Activation,
     Expand,
+    IntegerConv,
+    IntegerMatMul,
     MatMul,
     Op,
     QuantizedConv,
@@ -54,7 +56,8 @@ def test_kernels_that_take_views() -> None:
 
 
 def concrete() -> list[type[Op]]:
-    lowered = (Expand, QuantizedConv, QuantizedMatMul, Reshape, Slice, Tile, Transpose)  # to kernels of other names
+    integer, quantized = (IntegerConv, IntegerMatMul), (QuantizedConv, QuantizedMatMul)
+    lowered = (Expand, *integer, *quantized, Reshape, Slice, Tile, Transpose)  # to kernels of other names
     found = [getattr(ops, name) for name in ops.__all__]
     return [c for c in found if issubclass(c, Op) and c is not Op and c not in lowered]
 

@@ -12,6 +12,7 @@ from packer.ir.ops.index import (
     ScatterElements,
     ScatterND,
 )
+from packer.ir.ops.integer import DynamicLevels, IntegerConv, IntegerMatMul
 from packer.ir.ops.matmul import MatMul
 from packer.ir.ops.movement import Concat, Expand, Pad, Reshape, Slice, Tile, Transpose
 from packer.ir.ops.normalize import LpNormalize, Lrn, Normalize
@@ -35,11 +36,14 @@ __all__ = [
     "CumSum",
     "Dependence",
     "DequantizeLinear",
+    "DynamicLevels",
     "Expand",
     "Gather",
     "GatherElements",
     "GatherND",
     "GridSample",
+    "IntegerConv",
+    "IntegerMatMul",
     "LpNormalize",
     "Lrn",
     "MatMul",

@@ -14,9 +14,23 @@ from packer.ir.ops.conv import Conv
 from packer.ir.ops.shape import expect, expect_dtype, expect_length, expect_shape, operands, with_shape
 from packer.ir.types import Box, DType, TensorType
 
-__all__ = ["MOST_TERMS", "QuantizedConv", "QuantizedMatMul"]
+__all__ = ["MOST_TERMS", "QuantizedConv", "QuantizedMatMul", "whole_groups"]
 
 MOST_TERMS = 1 << 16  # products of an unsigned and a signed byte of which the sum is sure to fit 32 bits
+
+
+def whole_groups(w: np.ndarray, group: int) -> tuple[np.ndarray, int]:
+    """Weights [K,C/group,kernel] and groups that compute the same with channels of groups in multiples of 16, one
+    group, or one filter for each channel: neighbouring groups together, with weights of zero between them."""
+    filters, channels = w.shape[0] // group, w.shape[1]
+    if group == 1 or (filters, channels) == (1, 1):
+        return w, group
+    fitting = (m for m in range(1, group) if group % m == 0 and m * filters % 16 == m * channels % 16 == 0)
+    together = next(fitting, group)
+    wide = np.zeros((group // together, together, filters, together, channels, *w.shape[2:]), w.dtype)
+    for i in range(together):
+        wide[:, i, :, i] = w.reshape(group // together, together, filters, channels, *w.shape[2:])[:, i]
+    return wide.reshape(w.shape[0], together * channels, *w.shape[2:]), group // together
 
 
 def _float_like(type: TensorType) -> TensorType:

@@ -1,4 +1,5 @@
-/* conv_depthwise_quantized: one filter of bytes a channel, requantised to bytes; over blocks of 16 channels. */
+/* conv_depthwise_quantized and conv_depthwise_integer: one filter of bytes a channel, requantised to bytes, or as sums and as
+ * floats for levels known only when a step runs; over blocks of 16 channels. */
 #include <string.h>
 
 #include "base/checked.h"
@@ -16,7 +17,9 @@ typedef struct depthwise_state {
   const ert_i8 *loops;
   ert_i8_finish finish;
   ert_strides x, y, residual;
-  uint8_t pad;
+  int64_t size; /* of an output */
+  bool integer; /* levels are inputs */
+  uint8_t pad;  /* else */
   int64_t blocks, bands;
   int64_t columns, in_rows; /* of the largest band in scratch */
   int64_t quads;            /* of taps in a row of the kernel */
@@ -27,13 +30,11 @@ typedef struct depthwise_state {
 /* Quads of neighbouring columns that a row of the kernel spans, those between dilated taps included. */
 static int64_t quads_of(const ert_conv_geometry *g) { return g->reach[2] / 4 + 1; }
 
+/* Proves inputs and output but for what follows the weights. */
 static edgert_status prove(const ert_prepare *p, ert_conv_geometry *g) {
-  ERT_TRY(ert_expect_operands(p, 4, 5, 1, 1));
   const ert_step *step = p->step;
-  const ert_tensor *x = step->in[0], *w = step->in[1], *bias = step->in[2], *scale = step->in[3], *y = step->out[0];
-  const ert_tensor *residual = step->n_in > 4 ? step->in[4] : NULL;
+  const ert_tensor *x = step->in[0], *w = step->in[1], *y = step->out[0];
   ERT_TRY(ert_expect_dtype(p, x, EDGERT_U8));
-  ERT_TRY(ert_expect_dtype(p, y, EDGERT_U8));
   ERT_TRY(ert_expect_layout(p, x, ERT_LAYOUT_BLOCK16));
   ERT_TRY(ert_expect_layout(p, y, ERT_LAYOUT_BLOCK16));
   if (x->rank < 3 || x->rank > 5) return ert_reject(p, "rank of the input", "3 to 5", "%d", x->rank);
@@ -47,14 +48,11 @@ static edgert_status prove(const ert_prepare *p, ert_conv_geometry *g) {
   ERT_TRY(ert_expect_dtype(p, w, EDGERT_I32));
   ERT_TRY(ert_expect_layout(p, w, ERT_LAYOUT_DEPTH16));
   ERT_TRY(ert_expect_shape(p, w, 2, (const int64_t[]){x->shape[1], taps * quads}));
-  ERT_TRY(ert_expect_whole(p, w, 1));
-  ERT_TRY(ert_expect_dtype(p, bias, EDGERT_I32));
-  ERT_TRY(ert_expect_layout(p, bias, ERT_LAYOUT_BLOCK16));
-  ERT_TRY(ert_expect_shape(p, bias, 1, &x->shape[1]));
-  ERT_TRY(ert_expect_dtype(p, scale, EDGERT_F32));
-  ERT_TRY(ert_expect_layout(p, scale, ERT_LAYOUT_BLOCK16));
-  ERT_TRY(ert_expect_shape(p, scale, 1, &x->shape[1]));
-  return residual ? ert_expect_same_type(p, y, residual) : EDGERT_OK;
+  return ert_expect_whole(p, w, 1);
+}
+
+static const ert_tensor *residual_of(const ert_step *step, bool integer) {
+  return !integer && step->n_in > 4 ? step->in[4] : NULL;
 }
 
 /* Input rows that `rows` neighbouring output rows span. */
@@ -76,14 +74,13 @@ static int64_t bands_of(const ert_conv_geometry *g, int64_t tasks, int64_t colum
   return bands;
 }
 
-static edgert_status prepare(ert_prepare *p) {
-  ert_conv_geometry g;
-  ert_i8_finish finish;
-  int64_t pad;
-  ERT_TRY(prove(p, &g));
-  ERT_TRY(ert_quantized_finish(p, p->step->n_in > 4 && p->step->in[4], &finish));
-  ERT_TRY(ert_int(p, "x_zero", 0, UINT8_MAX, &pad));
-  ert_allow_in_place(p, 4);
+/* Scratch that the constants of a task take. */
+static int64_t constants_bytes(bool integer) { return integer ? ert_integer_scratch(1) : 0; }
+
+/* What is computed, cut into tasks. */
+static edgert_status cut(ert_prepare *p, const ert_conv_geometry *geometry, const ert_i8_finish *finish, bool integer,
+                         int64_t pad) {
+  const ert_conv_geometry g = *geometry;
   if (p->step->out[0]->elements == 0) return EDGERT_OK;
   const int64_t blocks = ert_ceil_divide(g.groups, 16), quads = quads_of(&g), lines = g.kernel[0] * g.kernel[1];
   const int64_t columns = (g.out[2] - 1) * g.stride[2] + quads * 4, tasks = g.batch * blocks * g.out[0];
@@ -97,25 +94,47 @@ static edgert_status prepare(ert_prepare *p) {
   ERT_TRY(ert_state(p, sizeof *s + (size_t)lines * sizeof *s->lines, (void **)&s));
   s->g = g;
   s->loops = ert_i8_of(p->simd);
-  s->finish = finish;
-  ert_strides_of_step(p->step, 4, &s->x, &s->y, &s->residual);
+  s->finish = *finish;
+  ert_strides_of_step(p->step, integer ? p->step->n_in : 4, &s->x, &s->y, &s->residual);
+  s->size = (int64_t)ert_dtype_bytes(p->step->out[0]->dtype);
+  s->integer = integer;
   s->pad = (uint8_t)pad;
   s->blocks = blocks, s->bands = bands, s->columns = columns, s->in_rows = in_rows, s->quads = quads;
   s->n_lines = (size_t)lines;
   for (int64_t i = 0; i < lines; i++)
     s->lines[i] = (i / g.kernel[1] * in_rows + i % g.kernel[1] * g.dilation[1]) * columns * 16;
-  p->step->scratch_bytes = scratch;
+  p->step->scratch_bytes = (size_t)constants_bytes(integer) + scratch;
   p->step->tasks = tasks * bands;
   return EDGERT_OK;
 }
 
-/* Where one task lies. */
-typedef struct depthwise_task {
-  int64_t image, block, depth, row, rows;
-} depthwise_task;
+static edgert_status prepare(ert_prepare *p) {
+  ert_conv_geometry g;
+  ert_i8_finish finish;
+  int64_t pad;
+  ERT_TRY(ert_expect_operands(p, 4, 5, 1, 1));
+  ERT_TRY(prove(p, &g));
+  const ert_tensor *y = p->step->out[0], *residual = residual_of(p->step, false);
+  ERT_TRY(ert_expect_dtype(p, y, EDGERT_U8));
+  ERT_TRY(ert_quantized_channels(p, 1, &y->shape[1]));
+  if (residual) ERT_TRY(ert_expect_same_type(p, y, residual));
+  ERT_TRY(ert_quantized_finish(p, residual, &finish));
+  ERT_TRY(ert_int(p, "x_zero", 0, UINT8_MAX, &pad));
+  ert_allow_in_place(p, 4);
+  return cut(p, &g, &finish, false, pad);
+}
+
+static edgert_status prepare_integer(ert_prepare *p) {
+  ert_conv_geometry g;
+  ert_i8_finish finish;
+  ERT_TRY(ert_expect_operands(p, 4, 7, 1, 1));
+  ERT_TRY(prove(p, &g));
+  ERT_TRY(ert_integer_expect(p, 1, &p->step->out[0]->shape[1], &finish));
+  return cut(p, &g, &finish, true, 0);
+}
 
 /* Copies the inputs of a band to scratch, with the zero point where they lie in the padding. */
-static void gather(const depthwise_state *s, const depthwise_task *t, const uint8_t *x, uint8_t *to) {
+static void gather(const depthwise_state *s, const ert_conv_band *t, const uint8_t *x, uint8_t pad, uint8_t *to) {
   const ert_conv_geometry *g = &s->g;
   const int64_t rows = span_of(g, t->rows), left = ert_min64(g->pad[2], s->columns);
   const int64_t inside = ert_clamp64(g->in[2], 0, s->columns - left);
@@ -125,41 +144,51 @@ static void gather(const depthwise_state *s, const depthwise_task *t, const uint
       const int64_t d = t->depth * g->stride[0] - g->pad[0] + plane * g->dilation[0];
       const int64_t h = t->row * g->stride[1] - g->pad[1] + r;
       if (d < 0 || d >= g->in[0] || h < 0 || h >= g->in[1]) {
-        memset(line, s->pad, (size_t)s->columns * 16);
+        memset(line, pad, (size_t)s->columns * 16);
         continue;
       }
-      memset(line, s->pad, (size_t)left * 16);
+      memset(line, pad, (size_t)left * 16);
       memcpy(line + left * 16, x + ert_position(&s->x, t->image, d, h, 0), (size_t)inside * 16);
-      memset(line + (left + inside) * 16, s->pad, (size_t)(s->columns - left - inside) * 16);
+      memset(line + (left + inside) * 16, pad, (size_t)(s->columns - left - inside) * 16);
     }
+}
+
+/* Of one block. */
+static ert_integer_constants constants_of(const ert_step *step, int64_t block, void *scratch) {
+  const depthwise_state *s = step->state;
+  if (s->integer) return ert_integer_constants_at(step, block, 0, 1, scratch);
+  return (ert_integer_constants){
+      .bias = (const int32_t *)step->in[2]->data + block * 16,
+      .scale = (const float *)step->in[3]->data + block * 16,
+  };
 }
 
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   if (begin == end) return; /* an empty output has no state */
   const depthwise_state *s = step->state;
   const ert_conv_geometry *g = &s->g;
-  const ert_tensor *residual = step->n_in > 4 ? step->in[4] : NULL;
+  const ert_tensor *residual = residual_of(step, s->integer);
+  const uint8_t pad = s->integer ? *(const uint8_t *)step->in[3]->data : s->pad;
+  uint8_t *inputs = (uint8_t *)scratch + constants_bytes(s->integer);
   for (int64_t i = begin; i < end; i++) {
-    const int64_t band = i % s->bands, rest = i / s->bands;
-    depthwise_task t = {
-        .depth = rest % g->out[0], .block = rest / g->out[0] % s->blocks, .image = rest / g->out[0] / s->blocks};
-    t.row = ert_cut_at(g->out[1], s->bands, band);
-    t.rows = ert_cut_at(g->out[1], s->bands, band + 1) - t.row;
-    gather(s, &t, (const uint8_t *)step->in[0]->data + t.block * s->x.channel, scratch);
+    const ert_conv_band t = ert_conv_band_at(&s->g, s->blocks, s->bands, i);
+    gather(s, &t, (const uint8_t *)step->in[0]->data + t.block * s->x.channel, pad, inputs);
+    const ert_integer_constants constants = constants_of(step, t.block, scratch);
     const int64_t at = ert_position(&s->y, t.image, t.depth, t.row, 0) + t.block * s->y.channel;
     const int64_t other = ert_position(&s->residual, t.image, t.depth, t.row, 0) + t.block * s->residual.channel;
     const ert_i8_depthwise d = {
-        .x = scratch,
+        .x = inputs,
         .x_pixel = g->stride[2] * 16,
         .x_row = g->stride[1] * s->columns * 16,
         .lines = s->lines,
         .n_lines = s->n_lines,
         .quads = (size_t)s->quads,
         .w = (const int32_t *)step->in[1]->data + t.block * (int64_t)s->n_lines * s->quads * 16,
-        .bias = (const int32_t *)step->in[2]->data + t.block * 16,
-        .scale = (const float *)step->in[3]->data + t.block * 16,
-        .y = (uint8_t *)step->out[0]->data + at,
-        .y_row = s->y.row,
+        .bias = constants.bias,
+        .scale = constants.scale,
+        .offset = constants.offset,
+        .y = (uint8_t *)step->out[0]->data + at * s->size,
+        .y_row = s->y.row * s->size,
         .residual = residual ? (const uint8_t *)residual->data + other : NULL,
         .residual_row = s->residual.row,
         .rows = (size_t)t.rows,
@@ -170,6 +199,8 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   }
 }
 
-extern const ert_kernel ert_kernel_conv_depthwise_quantized;
+extern const ert_kernel ert_kernel_conv_depthwise_quantized, ert_kernel_conv_depthwise_integer;
 const ert_kernel ert_kernel_conv_depthwise_quantized = {
     .name = "conv_depthwise_quantized", .prepare = prepare, .run = run, .views = true};
+const ert_kernel ert_kernel_conv_depthwise_integer = {
+    .name = "conv_depthwise_integer", .prepare = prepare_integer, .run = run, .views = true};

@@ -1,4 +1,5 @@
-/* conv_quantized: convolution of bytes with packed weights, requantised to bytes; blocks of 16 output channels. */
+/* conv_quantized and conv_integer: convolution of bytes with packed weights, requantised to bytes, or as sums and as floats for
+ * levels known only when a step runs; blocks of 16 output channels. */
 #include <math.h>
 #include <string.h>
 
@@ -15,20 +16,19 @@ typedef struct conv_quantized_state {
   ert_weight_strides w;
   int64_t channels; /* that a group has */
   int64_t bias_group, scale_group;
-  uint8_t pad;
+  int64_t size; /* of an output */
+  bool integer; /* levels are inputs */
+  uint8_t pad;  /* else */
   size_t n_spans;
   ert_span spans[];
 } conv_quantized_state;
 
-/* Proves the operands, and reads the geometry with input channels rounded up to quads. The kernel's extents are an attribute,
- * as weights lie in one row of quads. */
+/* Proves inputs and output but for what follows the weights, and reads the geometry with input channels rounded up to quads.
+ * The kernel's extents are an attribute, as weights lie in one row of quads. */
 static edgert_status prove(const ert_prepare *p, ert_conv_geometry *g) {
-  ERT_TRY(ert_expect_operands(p, 4, 5, 1, 1));
   const ert_step *step = p->step;
   const ert_tensor *x = step->in[0], *y = step->out[0];
-  const ert_tensor *residual = step->n_in > 4 ? step->in[4] : NULL;
   ERT_TRY(ert_expect_dtype(p, x, EDGERT_U8));
-  ERT_TRY(ert_expect_dtype(p, y, EDGERT_U8));
   ERT_TRY(ert_expect_activations(p, x));
   ERT_TRY(ert_expect_layout(p, y, ERT_LAYOUT_BLOCK16));
   if (x->rank < 3 || x->rank > 5) return ert_reject(p, "rank of the input", "3 to 5", "%d", x->rank);
@@ -38,29 +38,29 @@ static edgert_status prove(const ert_prepare *p, ert_conv_geometry *g) {
   if (g->groups > 1 && (g->channels % 16 != 0 || g->filters % 16 != 0))
     return ert_reject(p, "channels of a group", "multiples of 16", "%lld and %lld", (long long)g->channels,
                       (long long)g->filters);
-  const int64_t filters = g->filters;
   g->channels = (g->channels + 3) / 4 * 4;
   const int64_t most = (int64_t)1 << 40, taps = ert_volume(g->kernel);
   if (g->channels > most / taps) return ert_reject(p, "input channels and taps", "fewer", "more");
-  ERT_TRY(ert_quantized_expect(p, g->groups, filters, g->channels / 4 * taps));
-  return residual ? ert_expect_same_type(p, y, residual) : EDGERT_OK;
+  return ert_quantized_weights(p, g->groups, g->filters, g->channels / 4 * taps);
 }
 
-static edgert_status prepare(ert_prepare *p) {
-  ert_conv_geometry g;
-  ert_i8_finish finish;
-  int64_t pad;
-  p->step->tasks = 0;
-  p->step->scratch_bytes = 0;
-  ERT_TRY(prove(p, &g));
-  ERT_TRY(ert_quantized_finish(p, p->step->n_in > 4 && p->step->in[4], &finish));
-  ERT_TRY(ert_int(p, "x_zero", 0, UINT8_MAX, &pad));
-  ert_allow_in_place(p, 4);
+/* Scratch that the constants of a task take. */
+static int64_t constants_bytes(const conv_quantized_state *s) {
+  return s->integer ? ert_integer_scratch(s->plan.blocks) : 0;
+}
+
+static const ert_tensor *residual_of(const ert_step *step, bool integer) {
+  return !integer && step->n_in > 4 ? step->in[4] : NULL;
+}
+
+/* What is computed, cut into tasks. */
+static edgert_status cut(ert_prepare *p, const ert_conv_geometry *geometry, const ert_i8_finish *finish, bool integer,
+                         int64_t pad) {
+  const ert_conv_geometry g = *geometry;
   const ert_tensor *in = p->step->in[0], *out = p->step->out[0];
   if (out->elements == 0) return EDGERT_OK;
-  const ert_strides x = ert_strides_of(in), y = ert_strides_of(out);
-  const ert_tensor *added = p->step->n_in > 4 ? p->step->in[4] : NULL;
-  const ert_strides residual = added ? ert_strides_of(added) : y;
+  ert_strides x, y, residual;
+  ert_strides_of_step(p->step, integer ? p->step->n_in : 4, &x, &y, &residual);
   ert_conv_plan plan;
   conv_quantized_state *s;
   const bool joined =
@@ -73,18 +73,45 @@ static edgert_status prepare(ert_prepare *p) {
   ERT_TRY(ert_state(p, sizeof *s + n_spans * sizeof *s->spans, (void **)&s));
   s->plan = plan;
   s->loops = ert_i8_of(p->simd);
-  s->finish = finish;
+  s->finish = *finish;
   s->x = x, s->y = y, s->residual = residual;
   s->w = ert_weight_strides_of(p->step->in[1]);
   s->channels = in->shape[1] / g.groups;
   s->bias_group = ert_stride(p->step->in[2], 0);
-  s->scale_group = ert_stride(p->step->in[3], 0);
+  s->scale_group = integer ? 0 : ert_stride(p->step->in[3], 0);
+  s->size = (int64_t)ert_dtype_bytes(out->dtype);
+  s->integer = integer;
   s->pad = (uint8_t)pad;
   s->n_spans = n_spans;
   ert_conv_plan_spans(&s->plan, 0, s->spans);
-  p->step->scratch_bytes = (size_t)plan.band_size + 64;
+  p->step->scratch_bytes = (size_t)(constants_bytes(s) + plan.band_size) + 64;
   p->step->tasks = g.batch * g.groups * plan.g.out[0] * plan.row_bands * plan.column_bands * plan.runs;
   return EDGERT_OK;
+}
+
+static edgert_status prepare(ert_prepare *p) {
+  ert_conv_geometry g;
+  ert_i8_finish finish;
+  int64_t pad;
+  ERT_TRY(ert_expect_operands(p, 4, 5, 1, 1));
+  ERT_TRY(prove(p, &g));
+  const ert_tensor *y = p->step->out[0], *residual = residual_of(p->step, false);
+  ERT_TRY(ert_expect_dtype(p, y, EDGERT_U8));
+  ERT_TRY(ert_quantized_channels(p, 2, (const int64_t[]){g.groups, g.filters}));
+  if (residual) ERT_TRY(ert_expect_same_type(p, y, residual));
+  ERT_TRY(ert_quantized_finish(p, residual, &finish));
+  ERT_TRY(ert_int(p, "x_zero", 0, UINT8_MAX, &pad));
+  ert_allow_in_place(p, 4);
+  return cut(p, &g, &finish, false, pad);
+}
+
+static edgert_status prepare_integer(ert_prepare *p) {
+  ert_conv_geometry g;
+  ert_i8_finish finish;
+  ERT_TRY(ert_expect_operands(p, 4, 7, 1, 1));
+  ERT_TRY(prove(p, &g));
+  ERT_TRY(ert_integer_expect(p, 2, (const int64_t[]){g.groups, g.filters}, &finish));
+  return cut(p, &g, &finish, true, 0);
 }
 
 /* `columns` neighbouring inputs of planar channels, side by side; what is left of the last quad has weights of zero. */
@@ -98,7 +125,8 @@ static void interleave(const conv_quantized_state *s, const uint8_t *x, uint8_t 
 }
 
 /* Copies the inputs that a band of outputs needs to scratch, with the zero point where they lie in the padding. */
-static void gather_band(const conv_quantized_state *s, const ert_conv_task *t, const uint8_t *x, uint8_t *band) {
+static void gather_band(const conv_quantized_state *s, const ert_conv_task *t, const uint8_t *x, uint8_t pad,
+                        uint8_t *band) {
   const ert_conv_plan *plan = &s->plan;
   const ert_conv_geometry *g = &plan->g;
   const int64_t lanes = plan->lanes, in_columns = (t->columns - 1) * g->stride[2] + g->reach[2] + 1;
@@ -116,21 +144,33 @@ static void gather_band(const conv_quantized_state *s, const ert_conv_task *t, c
       const uint8_t *first = from < to ? x + ert_position(&s->x, t->image, d, h, column + from) : NULL;
       for (int64_t b = 0; b < plan->channel_blocks; b++) {
         uint8_t *block = line + b * plan->block;
-        if (!plan->blocked || from > 0) memset(block, s->pad, (size_t)(from * lanes));
+        if (!plan->blocked || from > 0) memset(block, pad, (size_t)(from * lanes));
         if (plan->blocked && first)
           memcpy(block + from * lanes, first + b * s->x.channel, (size_t)((to - from) * lanes));
-        memset(block + to * lanes, s->pad, (size_t)((in_columns - to) * lanes));
+        memset(block + to * lanes, pad, (size_t)((in_columns - to) * lanes));
       }
       if (first && !plan->blocked) interleave(s, first, line + from * lanes, to - from);
     }
 }
 
-static void run_task(const ert_step *step, const ert_conv_task *t, const uint8_t *x) {
+/* Of one task, which begins with these blocks. */
+static ert_integer_constants constants_of(const ert_step *step, const ert_conv_task *t, void *scratch) {
+  const conv_quantized_state *s = step->state;
+  if (s->integer) return ert_integer_constants_at(step, t->group, t->block, t->blocks, scratch);
+  return (ert_integer_constants){
+      .bias = (const int32_t *)step->in[2]->data + t->group * s->bias_group + t->block * 16,
+      .scale = (const float *)step->in[3]->data + t->group * s->scale_group + t->block * 16,
+  };
+}
+
+static void run_task(const ert_step *step, const ert_conv_task *t, const uint8_t *x, void *scratch) {
   const conv_quantized_state *s = step->state;
   const ert_conv_plan *plan = &s->plan;
-  const ert_tensor *residual = step->n_in > 4 ? step->in[4] : NULL;
+  const ert_tensor *residual = residual_of(step, s->integer);
+  const ert_integer_constants constants = constants_of(step, t, scratch);
   const int64_t block = t->group * plan->blocks + t->block;
-  uint8_t *y = (uint8_t *)step->out[0]->data + ert_position(&s->y, t->image, t->depth, t->row, t->column);
+  uint8_t *y = step->out[0]->data;
+  y += (ert_position(&s->y, t->image, t->depth, t->row, t->column) + block * s->y.channel) * s->size;
   const uint8_t *added = residual ? residual->data : NULL;
   if (added) added += ert_position(&s->residual, t->image, t->depth, t->row, t->column) + block * s->residual.channel;
   const ert_i8_dense d = {
@@ -141,12 +181,13 @@ static void run_task(const ert_step *step, const ert_conv_task *t, const uint8_t
       .n_spans = s->n_spans,
       .w = (const int32_t *)step->in[1]->data + t->group * s->w.group + t->block * s->w.block,
       .w_block = s->w.block,
-      .bias = (const int32_t *)step->in[2]->data + t->group * s->bias_group + t->block * 16,
-      .scale = (const float *)step->in[3]->data + t->group * s->scale_group + t->block * 16,
-      .y = y + block * s->y.channel,
-      .y_pixel = 16,
-      .y_row = s->y.row,
-      .y_block = s->y.channel,
+      .bias = constants.bias,
+      .scale = constants.scale,
+      .offset = constants.offset,
+      .y = y,
+      .y_pixel = 16 * s->size,
+      .y_row = s->y.row * s->size,
+      .y_block = s->y.channel * s->size,
       .residual = added,
       .residual_row = s->residual.row,
       .residual_block = s->residual.channel,
@@ -163,17 +204,20 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   const conv_quantized_state *s = step->state;
   const ert_conv_plan *plan = &s->plan;
   const ert_conv_geometry *g = &plan->g;
-  uint8_t *band = scratch;
+  const uint8_t pad = s->integer ? *(const uint8_t *)step->in[3]->data : s->pad;
+  uint8_t *band = (uint8_t *)scratch + constants_bytes(s);
   int64_t gathered = -1;
   for (int64_t i = begin; i < end; i++) {
     const ert_conv_task t = ert_conv_task_at(plan, i);
     const uint8_t *x = step->in[0]->data;
-    if (plan->gather && gathered != t.band) gather_band(s, &t, x, band);
+    if (plan->gather && gathered != t.band) gather_band(s, &t, x, pad, band);
     gathered = t.band;
     x += ert_position(&s->x, t.image, t.depth * g->stride[0], t.row * g->stride[1], t.column * g->stride[2]);
-    run_task(step, &t, plan->gather ? band : x + t.group * s->channels / 16 * s->x.channel);
+    run_task(step, &t, plan->gather ? band : x + t.group * s->channels / 16 * s->x.channel, scratch);
   }
 }
 
-extern const ert_kernel ert_kernel_conv_quantized;
+extern const ert_kernel ert_kernel_conv_quantized, ert_kernel_conv_integer;
 const ert_kernel ert_kernel_conv_quantized = {.name = "conv_quantized", .prepare = prepare, .run = run, .views = true};
+const ert_kernel ert_kernel_conv_integer = {
+    .name = "conv_integer", .prepare = prepare_integer, .run = run, .views = true};

@@ -1,4 +1,5 @@
-/* linear_quantized: rows of bytes times packed constant weights, requantised to bytes. */
+/* linear_quantized and linear_integer: rows of bytes times packed constant weights, requantised to bytes, or as sums and as
+ * floats for levels known only when a step runs. */
 #include <string.h>
 
 #include "base/checked.h"
@@ -14,36 +15,38 @@ typedef struct linear_quantized_state {
   int64_t blocks; /* whole ones are stored in place; the last one may be short */
   int64_t pitch;  /* of the copy of the rows in scratch, which end with a whole quad; 0: they are read in place */
   int64_t w_block;
+  int64_t size; /* of an output */
+  bool integer; /* levels are inputs */
 } linear_quantized_state;
 
+/* Proves inputs and output but for what follows the weights. */
 static edgert_status prove(const ert_prepare *p) {
-  ERT_TRY(ert_expect_operands(p, 4, 4, 1, 1));
   const ert_tensor *x = p->step->in[0], *w = p->step->in[1], *y = p->step->out[0];
   ERT_TRY(ert_expect_dtype(p, x, EDGERT_U8));
-  ERT_TRY(ert_expect_dtype(p, y, EDGERT_U8));
   ERT_TRY(ert_expect_layout(p, x, ERT_LAYOUT_PLANAR));
   ERT_TRY(ert_expect_layout(p, y, ERT_LAYOUT_PLANAR));
   if (x->rank < 1) return ert_reject(p, "rank of the input", "at least 1", "0");
   const int64_t columns = w->rank == 3 ? w->shape[1] : 0;
-  ERT_TRY(ert_quantized_expect(p, 1, columns, x->shape[x->rank - 1] / 4 + (x->shape[x->rank - 1] % 4 != 0)));
+  ERT_TRY(ert_quantized_weights(p, 1, columns, x->shape[x->rank - 1] / 4 + (x->shape[x->rank - 1] % 4 != 0)));
   int64_t shape[ERT_MAX_RANK];
   memcpy(shape, x->shape, sizeof shape);
   shape[x->rank - 1] = columns;
   return ert_expect_shape(p, y, x->rank, shape);
 }
 
-static edgert_status prepare(ert_prepare *p) {
-  ert_i8_finish finish;
+/* Scratch that the constants of a task take. */
+static int64_t constants_bytes(const linear_quantized_state *s) {
+  return s->integer ? ert_integer_scratch(s->blocks) : 0;
+}
+
+/* What is computed, cut into tasks. */
+static edgert_status cut(ert_prepare *p, const ert_i8_finish *finish, bool integer) {
   linear_quantized_state *s;
-  p->step->tasks = 0;
-  p->step->scratch_bytes = 0;
-  ERT_TRY(prove(p));
-  ERT_TRY(ert_quantized_finish(p, false, &finish));
   const ert_tensor *x = p->step->in[0], *y = p->step->out[0];
   if (y->elements == 0) return EDGERT_OK;
   ERT_TRY(ert_state(p, sizeof *s, (void **)&s));
   s->loops = ert_i8_of(p->simd);
-  s->finish = finish;
+  s->finish = *finish;
   s->depth = x->shape[x->rank - 1];
   s->columns = y->shape[y->rank - 1];
   s->rows = y->elements / s->columns;
@@ -51,8 +54,11 @@ static edgert_status prepare(ert_prepare *p) {
   s->w_block = ert_weight_strides_of(p->step->in[1]).block;
   s->span.count = (size_t)((s->depth + 3) / 4 * 4);
   if (s->depth % 4 != 0) s->pitch = (int64_t)s->span.count;
+  s->size = (int64_t)ert_dtype_bytes(y->dtype);
+  s->integer = integer;
   size_t scratch;
-  if (!ert_multiply((size_t)s->rows, (size_t)s->pitch + 16, &scratch) || scratch > INT64_MAX)
+  if (!ert_multiply((size_t)s->rows, (size_t)(s->pitch + 16 * s->size), &scratch) ||
+      !ert_add(scratch, (size_t)constants_bytes(s), &scratch) || scratch > INT64_MAX)
     return ert_reject(p, "rows", "fewer bytes than memory can have", "more");
   p->step->scratch_bytes = scratch;
   const int64_t cost = ert_clamp64(s->rows, 1, 1 << 14) * ert_clamp64(s->depth, 1, 1 << 20);
@@ -60,9 +66,40 @@ static edgert_status prepare(ert_prepare *p) {
   return EDGERT_OK;
 }
 
-static void run_blocks(const ert_step *step, const uint8_t *x, int64_t block, int64_t blocks, uint8_t *y,
-                       int64_t pitch) {
+static edgert_status prepare(ert_prepare *p) {
+  ert_i8_finish finish;
+  ERT_TRY(ert_expect_operands(p, 4, 4, 1, 1));
+  ERT_TRY(prove(p));
+  ERT_TRY(ert_expect_dtype(p, p->step->out[0], EDGERT_U8));
+  ERT_TRY(ert_quantized_channels(p, 2, p->step->in[1]->shape));
+  ERT_TRY(ert_quantized_finish(p, false, &finish));
+  return cut(p, &finish, false);
+}
+
+static edgert_status prepare_integer(ert_prepare *p) {
+  ert_i8_finish finish;
+  ERT_TRY(ert_expect_operands(p, 4, 7, 1, 1));
+  ERT_TRY(prove(p));
+  ERT_TRY(ert_integer_expect(p, 2, p->step->in[1]->shape, &finish));
+  return cut(p, &finish, true);
+}
+
+/* Of a run of blocks. */
+static ert_integer_constants constants_of(const ert_step *step, int64_t block, int64_t blocks, void *scratch) {
   const linear_quantized_state *s = step->state;
+  if (s->integer) return ert_integer_constants_at(step, 0, block, blocks, scratch);
+  return (ert_integer_constants){
+      .bias = (const int32_t *)step->in[2]->data + block * 16,
+      .scale = (const float *)step->in[3]->data + block * 16,
+  };
+}
+
+/* Results go to y, rows `pitch` bytes apart. */
+static void run_blocks(const ert_step *step, const uint8_t *x, int64_t block, int64_t blocks, uint8_t *y, int64_t pitch,
+                       void *scratch) {
+  const linear_quantized_state *s = step->state;
+  if (blocks == 0) return;
+  const ert_integer_constants constants = constants_of(step, block, blocks, scratch);
   const ert_i8_dense d = {
       .x = x,
       .x_pixel = s->pitch ? s->pitch : s->depth,
@@ -70,36 +107,40 @@ static void run_blocks(const ert_step *step, const uint8_t *x, int64_t block, in
       .n_spans = s->depth > 0,
       .w = (const int32_t *)step->in[1]->data + block * s->w_block,
       .w_block = s->w_block,
-      .bias = (const int32_t *)step->in[2]->data + block * 16,
-      .scale = (const float *)step->in[3]->data + block * 16,
+      .bias = constants.bias,
+      .scale = constants.scale,
+      .offset = constants.offset,
       .y = y,
       .y_pixel = pitch,
-      .y_block = 16,
+      .y_block = 16 * s->size,
       .rows = 1,
       .pixels = (size_t)s->rows,
       .blocks = (size_t)blocks,
       .finish = s->finish,
   };
-  if (blocks > 0) s->loops->dense(&d);
+  s->loops->dense(&d);
 }
 
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   if (begin == end) return; /* an empty output has no state */
   const linear_quantized_state *s = step->state;
   const uint8_t *x = step->in[0]->data;
-  uint8_t *y = step->out[0]->data, *copy = scratch, *tile = copy + s->rows * s->pitch;
+  uint8_t *y = step->out[0]->data, *tile = (uint8_t *)scratch + constants_bytes(s);
+  uint8_t *copy = tile + s->rows * 16 * s->size;
   for (int64_t r = 0; r < s->rows && s->pitch; r++) {
     memcpy(copy + r * s->pitch, x + r * s->depth, (size_t)s->depth);
     memset(copy + r * s->pitch + s->depth, 0, (size_t)(s->pitch - s->depth));
   }
   if (s->pitch) x = copy;
   const int64_t first = ert_cut_at(s->blocks, step->tasks, begin), last = ert_cut_at(s->blocks, step->tasks, end);
-  const int64_t whole = ert_min64(last, s->columns / 16), rest = s->columns - whole * 16;
-  run_blocks(step, x, first, whole - first, y + first * 16, s->columns);
+  const int64_t whole = ert_min64(last, s->columns / 16), block = 16 * s->size, pitch = s->columns * s->size;
+  run_blocks(step, x, first, whole - first, y + first * block, pitch, scratch);
   if (whole == last) return;
-  run_blocks(step, x, whole, 1, tile, 16);
-  for (int64_t r = 0; r < s->rows; r++) memcpy(y + r * s->columns + whole * 16, tile + r * 16, (size_t)rest);
+  run_blocks(step, x, whole, 1, tile, block, scratch);
+  for (int64_t r = 0; r < s->rows; r++)
+    memcpy(y + r * pitch + whole * block, tile + r * block, (size_t)(pitch - whole * block));
 }
 
-extern const ert_kernel ert_kernel_linear_quantized;
+extern const ert_kernel ert_kernel_linear_quantized, ert_kernel_linear_integer;
 const ert_kernel ert_kernel_linear_quantized = {.name = "linear_quantized", .prepare = prepare, .run = run};
+const ert_kernel ert_kernel_linear_integer = {.name = "linear_integer", .prepare = prepare_integer, .run = run};

@@ -1,20 +1,75 @@
-/* What convolutions and matrix products of bytes share: their constants, and how sums become bytes. */
+/* What convolutions and matrix products of bytes share: their constants, and what becomes of sums. */
 #include "kernels/quantized.h"
 
+#include "kernels/activation.h"
 #include "kernels/tensor.h"
 
-edgert_status ert_quantized_expect(const ert_prepare *p, int64_t groups, int64_t filters, int64_t quads) {
-  const ert_tensor *w = p->step->in[1], *bias = p->step->in[2], *scale = p->step->in[3];
-  const int64_t shape[3] = {groups, filters, quads};
+edgert_status ert_quantized_weights(const ert_prepare *p, int64_t groups, int64_t filters, int64_t quads) {
+  const ert_tensor *w = p->step->in[1];
   ERT_TRY(ert_expect_dtype(p, w, EDGERT_I32));
   ERT_TRY(ert_expect_layout(p, w, ERT_LAYOUT_WEIGHT16));
-  ERT_TRY(ert_expect_shape(p, w, 3, shape));
-  ERT_TRY(ert_expect_dtype(p, bias, EDGERT_I32));
-  ERT_TRY(ert_expect_layout(p, bias, ERT_LAYOUT_BLOCK16));
-  ERT_TRY(ert_expect_shape(p, bias, 2, shape));
-  ERT_TRY(ert_expect_dtype(p, scale, EDGERT_F32));
-  ERT_TRY(ert_expect_layout(p, scale, ERT_LAYOUT_BLOCK16));
-  return ert_expect_shape(p, scale, 2, shape);
+  return ert_expect_shape(p, w, 3, (const int64_t[]){groups, filters, quads});
+}
+
+/* An input with one element an output channel. */
+static edgert_status by_channel(const ert_prepare *p, uint32_t input, edgert_dtype dtype, uint32_t rank,
+                                const int64_t *channels) {
+  const ert_tensor *t = p->step->in[input];
+  if (!t) return ert_reject(p, "inputs", "all of them", "without input %u", (unsigned)input);
+  ERT_TRY(ert_expect_dtype(p, t, dtype));
+  ERT_TRY(ert_expect_layout(p, t, ERT_LAYOUT_BLOCK16));
+  return ert_expect_shape(p, t, rank, channels);
+}
+
+edgert_status ert_quantized_channels(const ert_prepare *p, uint32_t rank, const int64_t *channels) {
+  ERT_TRY(by_channel(p, 2, EDGERT_I32, rank, channels));
+  return by_channel(p, 3, EDGERT_F32, rank, channels);
+}
+
+static edgert_status one(const ert_prepare *p, uint32_t input, edgert_dtype dtype) {
+  const ert_tensor *t = p->step->in[input];
+  if (!t) return ert_reject(p, "inputs", "all of them", "without input %u", (unsigned)input);
+  ERT_TRY(ert_expect_dtype(p, t, dtype));
+  return ert_expect_shape(p, t, 0, NULL);
+}
+
+edgert_status ert_integer_expect(const ert_prepare *p, uint32_t rank, const int64_t *channels, ert_i8_finish *out) {
+  const ert_step *step = p->step;
+  const bool floats = step->n_in > 4;
+  ERT_TRY(ert_expect_dtype(p, step->out[0], floats ? EDGERT_F32 : EDGERT_I32));
+  ERT_TRY(by_channel(p, 2, EDGERT_I32, rank, channels));
+  ERT_TRY(one(p, 3, EDGERT_U8));
+  *out = (ert_i8_finish){.result = ERT_I8_SUMS};
+  if (!floats) return EDGERT_OK;
+  if (step->n_in != 7) return ert_reject(p, "inputs", "4 or 7", "%u", (unsigned)step->n_in);
+  ERT_TRY(one(p, 4, EDGERT_F32));
+  ERT_TRY(by_channel(p, 5, EDGERT_F32, rank, channels));
+  ERT_TRY(by_channel(p, 6, EDGERT_F32, rank, channels));
+  ert_activation activation;
+  ERT_TRY(ert_activation_read(p, &activation));
+  const ert_finish limits = ert_finish_of(activation);
+  if (limits.function) return ert_reject(p, "activation", "relu or clip", "%s", ert_unary_names[activation.kind]);
+  *out = (ert_i8_finish){.result = ERT_I8_FLOATS, .lo = limits.lo, .hi = limits.hi};
+  return EDGERT_OK;
+}
+
+/* Where the channels of a block of a group begin in an input by channel. */
+static const void *channels_at(const ert_step *step, uint32_t input, int64_t group, int64_t block) {
+  const ert_tensor *t = step->in[input];
+  return (const uint8_t *)t->data + (group * ert_stride(t, 0) + block * 16) * 4;
+}
+
+ert_integer_constants ert_integer_constants_at(const ert_step *step, int64_t group, int64_t block, int64_t blocks,
+                                               void *scratch) {
+  const int32_t *sums = channels_at(step, 2, group, block);
+  const uint32_t zero = *(const uint8_t *)step->in[3]->data;
+  int32_t *bias = scratch;
+  float *scale = (float *)(void *)(bias + blocks * 16);
+  for (int64_t i = 0; i < blocks * 16; i++) bias[i] = (int32_t)(0u - zero * (uint32_t)sums[i]);       /* wraps */
+  if (step->n_in == 4) return (ert_integer_constants){.bias = bias, .scale = scale, .offset = scale}; /* not read */
+  const float *own = channels_at(step, 5, group, block), by = *(const float *)step->in[4]->data;
+  for (int64_t i = 0; i < blocks * 16; i++) scale[i] = by * own[i];
+  return (ert_integer_constants){.bias = bias, .scale = scale, .offset = channels_at(step, 6, group, block)};
 }
 
 /* Levels from lo to hi around a zero point, all of them bytes. */

@@ -14,11 +14,13 @@
   X(conv)                     \
   X(conv_bf16)                \
   X(conv_depthwise)           \
+  X(conv_depthwise_integer)   \
   X(conv_depthwise_planar)    \
   X(conv_depthwise_quantized) \
   X(conv_direct)              \
   X(conv_im2col_caffe)        \
   X(conv_im2col_nhwc)         \
+  X(conv_integer)             \
   X(conv_quantized)           \
   X(conv_sparse)              \
   X(conv_transpose)           \
@@ -26,11 +28,13 @@
   X(copy)                     \
   X(cum_sum)                  \
   X(dequantize_linear)        \
+  X(dynamic_levels)           \
   X(gather)                   \
   X(gather_elements)          \
   X(gather_nd)                \
   X(grid_sample)              \
   X(linear)                   \
+  X(linear_integer)           \
   X(linear_quantized)         \
   X(linear_sparse)            \
   X(lp_normalize)             \

@@ -1,4 +1,4 @@
-/* reorder: tensors of floats or bytes between planar layout and blocks of 16 channels. */
+/* reorder: tensors of floats, 32-bit integers or bytes between planar layout and blocks of 16 channels. */
 #include <string.h>
 
 #include "kernels/tensor.h"
@@ -27,7 +27,7 @@ typedef struct reorder_state {
 static edgert_status prepare(ert_prepare *p) {
   ERT_TRY(ert_expect_operands(p, 1, 1, 1, 1));
   const ert_tensor *x = p->step->in[0], *y = p->step->out[0];
-  if (x->dtype != EDGERT_U8) ERT_TRY(ert_expect_dtype(p, x, EDGERT_F32));
+  if (x->dtype != EDGERT_U8 && x->dtype != EDGERT_I32) ERT_TRY(ert_expect_dtype(p, x, EDGERT_F32));
   ERT_TRY(ert_expect_dtype(p, y, (edgert_dtype)x->dtype));
   ERT_TRY(ert_expect_shape(p, y, x->rank, x->shape));
   if (x->rank < 1) return ert_reject(p, "rank", "1 or more", "%d", x->rank);

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from packer.ir.ops import Conv, QuantizedConv
+from packer.ir.ops import Conv, IntegerConv, QuantizedConv
 from targets.base import Form, Layout, Work
 from targets.cpu.cost.at import At
 from targets.cpu.cost.dense import dense_seconds
@@ -57,7 +57,7 @@ class Geometry:
 
 def geometry(work: Work) -> Geometry:
     op, x, w, y = work.op, work.inputs[0], work.inputs[1], work.outputs[0]
-    assert isinstance(op, Conv | QuantizedConv)
+    assert isinstance(op, Conv | IntegerConv | QuantizedConv)
     assert x is not None
     assert w is not None
     ones, n = (1,) * (5 - x.rank), x.rank - 2

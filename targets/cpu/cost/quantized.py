@@ -1,12 +1,12 @@
 """Convolutions and matrix products of bytes (runtime_c/src/kernels/conv_quantized.c, conv_depthwise_quantized.c,
-linear_quantized.c)."""
+linear_quantized.c), requantised or not, and their levels (dynamic_levels.c)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
 
-from packer.ir.ops import QuantizedConv
+from packer.ir.ops import IntegerConv, QuantizedConv
 from targets.base import Form, Layout, Work
 from targets.cpu.cost.at import At
 from targets.cpu.cost.conv import geometry
@@ -33,7 +33,7 @@ def conv_quantized_seconds(work: Work, form: Form, distances: Sequence[float], a
     g, x, y, w = geometry(work), work.inputs[0], work.outputs[0], work.inputs[1]
     assert x is not None
     assert w is not None
-    if isinstance(work.op, QuantizedConv) and work.op.depthwise(w):
+    if isinstance(work.op, IntegerConv | QuantizedConv) and work.op.depthwise(w):
         return _depthwise_seconds(work, form, distances, at)
     quads = -(-g.channels // 4) * prod(g.kernel)
     images = g.images * g.groups
@@ -45,25 +45,28 @@ def conv_quantized_seconds(work: Work, form: Form, distances: Sequence[float], a
         cycles += x.elements / 32.0 + images * prod(g.inside[:2]) * -(-g.channels // 16) * _LINE
     moved = _READ * at.moved(stored(x, form.inputs[0]), distances[0])
     moved += _WRITTEN * at.moved(stored(y, form.outputs[0]), distances[-1])
-    if len(work.inputs) > 4 and work.inputs[4] is not None:
-        moved += _READ * at.moved(y.bytes, distances[4])
+    moved += _residual(work, distances, at)
     return max(cycles * at.cycle / at.efficiency.dense, at.moved(w.bytes, distances[1])) + moved
+
+
+def _residual(work: Work, distances: Sequence[float], at: At) -> float:
+    if not isinstance(work.op, QuantizedConv) or len(work.inputs) < 5:
+        return 0.0
+    return _READ * at.moved(work.outputs[0].bytes, distances[4])
 
 
 def _depthwise_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
     g, x, y = geometry(work), work.inputs[0], work.outputs[0]
     assert x is not None
     op = work.op
-    assert isinstance(op, QuantizedConv)
+    assert isinstance(op, IntegerConv | QuantizedConv)
     quads = prod(g.kernel[:-1]) * ((g.kernel[-1] - 1) * op.dilations[-1] // 4 + 1)
     vectors = g.images * prod(g.out) * -(-y.shape[1] // 16) * 16 / at.lanes
     cycles = vectors * (quads * (_TAPS if at.lanes == 16 else _SLOW_TAPS) / min(at.fma, 1.0) + _FINISH)
     cycles += stored(x, form.inputs[0]) / 16.0
     moved = _READ * at.moved(stored(x, form.inputs[0]), distances[0])
     moved += _WRITTEN * at.moved(stored(y, form.outputs[0]), distances[-1])
-    if len(work.inputs) > 4 and work.inputs[4] is not None:
-        moved += _READ * at.moved(y.bytes, distances[4])
-    return cycles * at.cycle / at.efficiency.dense + moved
+    return cycles * at.cycle / at.efficiency.dense + moved + _residual(work, distances, at)
 
 
 def linear_quantized_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:

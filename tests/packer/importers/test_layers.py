@@ -87,14 +87,39 @@ def test_qlinear_matmul() -> None:
     assert [type(node.op) for node in optimize(import_onnx(built)).nodes] == [QuantizedMatMul]
 
 
-def test_conv_integer_where_exact() -> None:
-    x, w = integers(1, 2, 5, 5), integers(3, 2, 3, 3)
-    built, feeds = single("ConvInteger", [x, w, np.array(7, U8)], 10, [I32], [1, 2])
+@pytest.mark.parametrize(("w_type", "w_zero"), [(I8, 0), (I8, -3), (U8, 0), (U8, 130)])
+@pytest.mark.parametrize("group", [1, 2, 4])
+def test_conv_integer(w_type: type, w_zero: int, group: int) -> None:
+    info = np.iinfo(w_type)
+    x, w = (
+        integers(1, 4, 5, 5),
+        integers(8 if group == 2 else 4, 4 // group, 3, 3, dtype=w_type, low=info.min, high=info.max + 1),
+    )
+    inputs = [x, w, np.array(7, U8), np.array(w_zero, w_type)]
+    built, feeds = single("ConvInteger", inputs, 10, [I32], [1, 2, 3], group=group, pads=[1] * 4)
+    check(built, feeds, "reference" if w_type is I8 else "onnxruntime")
+
+
+def test_conv_integer_of_signed_inputs() -> None:
+    x, w = integers(1, 4, 5, 5, dtype=I8, low=-128, high=128), integers(3, 4, 3, 3, dtype=I8, low=-128, high=128)
+    built, feeds = single("ConvInteger", [x, w, np.array(-9, I8)], 10, [I32], [1, 2], pads=[1] * 4)
+    check(built, feeds, "reference")
+
+
+def test_conv_integer_of_other_weights_where_exact() -> None:
+    built, feeds = single("ConvInteger", [integers(1, 2, 5, 5), integers(3, 2, 3, 3), np.array(7, U8)], 10, [I32], [2])
     check(built, feeds)
-    wide = np.full((1, 300, 1, 1), 255, U8)
-    built, _ = single("ConvInteger", [integers(1, 300, 2, 2), wide], 10, [I32], [1])
+    built, _ = single("ConvInteger", [integers(1, 300, 2, 2), np.full((1, 300, 1, 1), 255, U8)], 10, [I32])
     with pytest.raises(UnsupportedOperators, match="exact"):
         import_onnx(built)
+
+
+@pytest.mark.parametrize("w_zero", [np.array(130, U8), integers(5), None])
+def test_matmul_integer(w_zero: np.ndarray | None) -> None:
+    inputs = [integers(2, 3, 40), integers(40, 5), np.array(7, U8), w_zero]
+    for constant in ([1, 3] if w_zero is not None else [1], []):
+        built, feeds = single("MatMulInteger", inputs, 10, [I32], constant)
+        check(built, feeds)
 
 
 @pytest.mark.parametrize("axis", [0, 1])

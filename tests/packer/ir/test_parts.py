@@ -93,6 +93,20 @@ def quantized_matmul(rng: Rng) -> Case:
     return ops.QuantizedMatMul(100, 90), [x, levels(rng, depth, columns, dtype=np.int8), *constants_of(rng, columns)]
 
 
+def integer_conv(rng: Rng) -> Case:
+    op, (x, w, scale, *_) = quantized_conv(rng)
+    assert isinstance(op, ops.QuantizedConv)
+    made = ops.IntegerConv(op.strides, op.pads, op.dilations, op.group)
+    inputs = [x, w, np.asarray(100, np.uint8)]
+    return made, [*inputs, np.asarray(0.5, np.float32), scale, scale] if chance(rng) else inputs
+
+
+def integer_matmul(rng: Rng) -> Case:
+    _, (x, w, scale, _) = quantized_matmul(rng)
+    inputs = [x, w, np.asarray(100, np.uint8)]
+    return ops.IntegerMatMul(), [*inputs, np.asarray(0.5, np.float32), scale, scale] if chance(rng) else inputs
+
+
 def conv_transpose(rng: Rng) -> Case:
     spatial = int(rng.integers(1, 4))
     kernel, strides, dilations = ints(rng, 1, 4, spatial), ints(rng, 1, 3, spatial), ints(rng, 1, 2, spatial)
@@ -263,7 +277,7 @@ def gather(rng: Rng) -> Case:
 
 
 CASES: tuple[Callable[[Rng], Case], ...] = (
-    quantized_conv, quantized_matmul,
+    quantized_conv, quantized_matmul, integer_conv, integer_matmul,
     conv, conv_transpose, pool, unary, binary, where, scale_shift, cast, quantize, dequantize, softmax, reduce,
     arg_reduce, cum_sum, normalize, lp_normalize, lrn, matmul, concat, transpose, slice_, expand, tile, pad, resize,
     gather,
@@ -399,6 +413,7 @@ UNCUT: tuple[Case, ...] = (
     (ops.GridSample("linear", "zeros"), [X[None], np.zeros((1, 5, 5, 2), np.float32)]),
     (ops.TopK(2, 1), [X]),
     (ops.NonMaxSuppression(2, 0.5, 0.5), [np.ones((1, 4, 4), np.float32), np.ones((1, 2, 4), np.float32)]),
+    (ops.DynamicLevels(), [X]),
     (ops.NonZero(), [X]),
     (ops.Compress(1), [X, np.ones(3, np.bool_)]),
     (ops.Trilu(True), [X]),

@@ -24,9 +24,10 @@ from tests.runtime_c.native import BUILD, build
 # The kernels with vector loops. The others get none: one that uses some must be named here.
 VECTORIZED = frozenset((
     "binary", "conv", "conv_bf16", "conv_depthwise", "conv_depthwise_planar",
-    "conv_depthwise_quantized", "conv_direct",
-    "conv_im2col_caffe", "conv_im2col_nhwc", "conv_quantized", "conv_sparse", "conv_transpose", "conv_winograd",
-    "dequantize_linear", "linear", "linear_quantized", "linear_sparse", "lrn", "matmul", "normalize", "pool",
+    "conv_depthwise_integer", "conv_depthwise_quantized", "conv_direct",
+    "conv_im2col_caffe", "conv_im2col_nhwc", "conv_integer", "conv_quantized", "conv_sparse",
+    "conv_transpose", "conv_winograd", "dequantize_linear", "dynamic_levels", "linear", "linear_integer",
+    "linear_quantized", "linear_sparse", "lrn", "matmul", "normalize", "pool",
     "quantize_linear", "recurrent", "reduce", "scale_shift", "softmax", "sum", "unary",
 ))  # fmt: skip
 BAD_STEP = 11

@@ -7,6 +7,7 @@ from packer.importers.onnx.handlers import (
     einsum,
     elementwise,
     index,
+    integer,
     matmul,
     movement,
     normalize,
@@ -20,6 +21,6 @@ from packer.importers.onnx.handlers import (
 )
 
 __all__ = [
-    "constants", "control", "convolution", "einsum", "elementwise", "index", "matmul", "movement", "normalize",
-    "optional", "pool", "quantize", "recurrent", "reduce", "sample", "signal",
+    "constants", "control", "convolution", "einsum", "elementwise", "index", "integer", "matmul", "movement",
+    "normalize", "optional", "pool", "quantize", "recurrent", "reduce", "sample", "signal",
 ]  # fmt: skip

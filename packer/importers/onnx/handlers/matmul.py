@@ -5,7 +5,6 @@ from __future__ import annotations
 from packer.importers.onnx.builder import Tensor
 from packer.importers.onnx.call import Call
 from packer.importers.onnx.registry import handler
-from packer.ir import DType
 from packer.ir.ops import MatMul
 
 
@@ -32,23 +31,3 @@ def gemm(call: Call) -> Tensor:
     if c is None or beta == 0.0:
         return call.emit(MatMul(), a, b)
     return call.emit(MatMul(), a, b, call.scale(c, beta))
-
-
-@handler("MatMulInteger")
-def matmul_integer(call: Call) -> Tensor:
-    a = centred(call, call.tensor(0), call.optional(2), -2)
-    b = centred(call, call.tensor(1), call.optional(3), -1)
-    return call.emit(MatMul(), a, b)
-
-
-def centred(call: Call, x: Tensor, zero: Tensor | None, axis: int) -> Tensor:
-    """`x - zero` in int32; a zero point of one entry a row (axis -2) or column (axis -1) of a matrix is allowed."""
-    wide = call.cast(x, DType.I32)
-    if zero is None:
-        return wide
-    offset = call.cast(zero, DType.I32)
-    if zero.rank == 1 and zero.shape[0] == 1:
-        offset = call.reshape(offset, ())
-    elif zero.rank == 1 and axis == -2 and x.rank > 1:
-        offset = call.reshape(offset, (zero.shape[0], 1))
-    return call.binary("sub", wide, offset)

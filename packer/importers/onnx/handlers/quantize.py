@@ -1,4 +1,4 @@
-"""Quantisation; operators on quantised tensors, by dequantising and quantising, or on centred integers."""
+"""Quantisation; operators on quantised tensors, by dequantising and quantising."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ from onnx import TensorProto, helper
 from packer.importers.onnx.builder import Tensor
 from packer.importers.onnx.call import Call, Unsupported
 from packer.importers.onnx.handlers.convolution import conv_op
-from packer.importers.onnx.handlers.matmul import centred
 from packer.importers.onnx.numeric import carried_type, element_name, is_native
 from packer.importers.onnx.registry import handler
 from packer.ir import DType
 from packer.ir.ops import DequantizeLinear, MatMul, QuantizeLinear
-
-_EXACT = 1 << 24  # integers up to here are exact in float32
 
 
 def _optional_parameter(call: Call, index: int) -> Tensor | None:
@@ -113,25 +110,6 @@ def qlinear_matmul(call: Call) -> Tensor:
     if call.tensor(6).type.elements != 1:
         raise Unsupported("one output scale a row")
     return call.emit(QuantizeLinear(0), call.emit(MatMul(), a, b), _parameter(call, 6), _parameter(call, 7))
-
-
-@handler("ConvInteger")
-def conv_integer(call: Call) -> Tensor:
-    """Convolved in float32 where the sums are sure to be exact there. Padding counts as the zero point."""
-    x, w, x_zero, w_zero = call.tensor(0), call.tensor(1), call.optional(2), call.optional(3)
-    values = call.cast(centred(call, x, None if x_zero is None else call.reshape(x_zero, ()), -1), DType.F32)
-    if w_zero is not None:
-        along = () if w_zero.type.elements == 1 else (w_zero.shape[0], *(1,) * (w.rank - 1))
-        w_zero = call.reshape(w_zero, along)
-    weights = call.cast(centred(call, w, w_zero, -1), DType.F32)
-    largest = 255 * (255 * w.type.elements // max(w.shape[0], 1) if weights.data is None else _row_sum(weights.data))
-    if largest >= _EXACT:
-        raise Unsupported("sums that may not be exact in float32")
-    return call.cast(call.emit(conv_op(call, x, w), values, weights), DType.I32)
-
-
-def _row_sum(weights: np.ndarray) -> int:
-    return int(np.abs(weights).reshape(weights.shape[0], -1).sum(axis=1, dtype=np.float64).max(initial=0))
 
 
 @handler("QLinearConv")

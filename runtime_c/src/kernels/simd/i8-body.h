@@ -14,4 +14,5 @@ const ert_i8 ERT_I8 = {
     .depthwise = i8_depthwise,
     .quantize = i8_quantize,
     .dequantize = i8_dequantize,
+    .range = i8_range,
 };

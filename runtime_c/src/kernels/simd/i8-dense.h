@@ -49,7 +49,7 @@ ERT_INLINE void i8_step(vi acc[I8_MAX_P][I8_MAX_VECTORS], const uint8_t *const a
 
 /* One tile. Each step also asks for one cache line from `ahead`. */
 ERT_INLINE void i8_tile(const ert_i8_dense *d, const uint8_t *x, size_t block, uint8_t *y, const uint8_t *residual,
-                        const int32_t *ahead, int P, int Q) {
+                        const int32_t *ahead, bool wide, int P, int Q) {
   const int32_t *w = d->w + (ptrdiff_t)block * d->w_block;
   vi acc[I8_MAX_P][I8_MAX_VECTORS];
 #pragma GCC unroll 8
@@ -71,9 +71,15 @@ ERT_INLINE void i8_tile(const ert_i8_dense *d, const uint8_t *x, size_t block, u
     }
   }
 #pragma GCC unroll 8
-  for (int q = 0; q < Q; q++)
-    i8_finish(&d->finish, acc, q * V16, d->scale + (block + (size_t)q) * 16, y + q * d->y_block, d->y_pixel,
-              residual ? residual + q * d->residual_block : NULL, P);
+  for (int q = 0; q < Q; q++) {
+    const size_t channel = (block + (size_t)q) * 16;
+    uint8_t *to = y + q * d->y_block;
+    if (wide)
+      i8_finish_wide(&d->finish, acc, q * V16, d->scale + channel, d->offset + channel, to, d->y_pixel, P);
+    else
+      i8_finish(&d->finish, acc, q * V16, d->scale + channel, to, d->y_pixel,
+                residual ? residual + q * d->residual_block : NULL, P);
+  }
 }
 
 typedef void i8_tile_fn(const ert_i8_dense *d, const uint8_t *x, size_t block, uint8_t *y, const uint8_t *residual,
@@ -82,10 +88,12 @@ typedef void i8_tile_fn(const ert_i8_dense *d, const uint8_t *x, size_t block, u
 #define I8_DEFINE(P, Q)                                                                            \
   static void i8_tile_##P##x##Q(const ert_i8_dense *d, const uint8_t *x, size_t block, uint8_t *y, \
                                 const uint8_t *residual, const int32_t *ahead) {                   \
-    if (residual)                                                                                  \
-      i8_tile(d, x, block, y, residual, ahead, P, Q);                                              \
+    if (d->finish.result != ERT_I8_BYTES)                                                          \
+      i8_tile(d, x, block, y, NULL, ahead, true, P, Q);                                            \
+    else if (residual)                                                                             \
+      i8_tile(d, x, block, y, residual, ahead, false, P, Q);                                       \
     else                                                                                           \
-      i8_tile(d, x, block, y, NULL, ahead, P, Q);                                                  \
+      i8_tile(d, x, block, y, NULL, ahead, false, P, Q);                                           \
   }
 I8_TILES_1(I8_DEFINE)
 I8_TILES_2(I8_DEFINE)

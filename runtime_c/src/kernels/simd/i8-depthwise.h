@@ -35,7 +35,7 @@ ERT_INLINE void i8_depth_step(vi acc[I8_MAX_P][I8_MAX_VECTORS], const uint8_t *x
 }
 
 ERT_INLINE void i8_depth_tile(const ert_i8_depthwise *d, const uint8_t *x, ptrdiff_t stride, uint8_t *y,
-                              const uint8_t *residual, int P) {
+                              const uint8_t *residual, bool wide, int P) {
   vi acc[I8_MAX_P][I8_MAX_VECTORS];
 #pragma GCC unroll 4
   for (int v = 0; v < V16; v++) {
@@ -48,19 +48,24 @@ ERT_INLINE void i8_depth_tile(const ert_i8_depthwise *d, const uint8_t *x, ptrdi
     const uint8_t *at = x + d->lines[line];
     for (size_t quad = 0; quad < d->quads; quad++, at += 64, w += 16) i8_depth_step(acc, at, stride, w, P);
   }
-  i8_finish(&d->finish, acc, 0, d->scale, y, 16, residual, P);
+  if (wide)
+    i8_finish_wide(&d->finish, acc, 0, d->scale, d->offset, y, 64, P);
+  else
+    i8_finish(&d->finish, acc, 0, d->scale, y, 16, residual, P);
 }
 
 typedef void i8_depth_fn(const ert_i8_depthwise *d, const uint8_t *x, uint8_t *y, const uint8_t *residual);
 
 #define I8_DEFINE_DEPTH(P)                                                                                     \
   static void i8_depth_##P(const ert_i8_depthwise *d, const uint8_t *x, uint8_t *y, const uint8_t *residual) { \
-    if (residual)                                                                                              \
-      i8_depth_tile(d, x, d->x_pixel, y, residual, P);                                                         \
+    if (d->finish.result != ERT_I8_BYTES)                                                                      \
+      i8_depth_tile(d, x, d->x_pixel, y, NULL, true, P);                                                       \
+    else if (residual)                                                                                         \
+      i8_depth_tile(d, x, d->x_pixel, y, residual, false, P);                                                  \
     else if (d->x_pixel == 16)                                                                                 \
-      i8_depth_tile(d, x, 16, y, NULL, P);                                                                     \
+      i8_depth_tile(d, x, 16, y, NULL, false, P);                                                              \
     else                                                                                                       \
-      i8_depth_tile(d, x, d->x_pixel, y, NULL, P);                                                             \
+      i8_depth_tile(d, x, d->x_pixel, y, NULL, false, P);                                                      \
   }
 I8_DEPTH_TILES(I8_DEFINE_DEPTH)
 
@@ -69,6 +74,7 @@ static i8_depth_fn *const i8_depth_tiles[] = {NULL, I8_DEPTH_TILES(I8_DEPTH_ENTR
 
 static void i8_depthwise(const ert_i8_depthwise *d) {
   const size_t most = sizeof i8_depth_tiles / sizeof *i8_depth_tiles - 1, tiles = (d->pixels + most - 1) / most;
+  const ptrdiff_t y_pixel = d->finish.result == ERT_I8_BYTES ? 16 : 64;
   for (size_t row = 0; row < d->rows; row++) {
     const uint8_t *x = d->x + (ptrdiff_t)row * d->x_row, *residual = d->residual;
     uint8_t *y = d->y + (ptrdiff_t)row * d->y_row;
@@ -76,7 +82,7 @@ static void i8_depthwise(const ert_i8_depthwise *d) {
     for (size_t tile = 0, begin = 0; tile < tiles; tile++) {
       const size_t count = (d->pixels - begin) / (tiles - tile);
       const ptrdiff_t at = (ptrdiff_t)begin;
-      i8_depth_tiles[count](d, x + at * d->x_pixel, y + at * 16, residual ? residual + at * 16 : NULL);
+      i8_depth_tiles[count](d, x + at * d->x_pixel, y + at * y_pixel, residual ? residual + at * 16 : NULL);
       begin += count;
     }
   }

@@ -1,4 +1,4 @@
-/* Sums of neighbouring pixels of one block of 16 output channels as bytes. */
+/* Sums of neighbouring pixels of one block of 16 output channels as bytes, as floats, or as they are. */
 
 /* What a finish comes down to: a zero point and the least byte. */
 ERT_INLINE int32_t i8_zero(const ert_i8_finish *f) { return f->twice ? f->sum_zero : f->zero; }
@@ -64,4 +64,23 @@ ERT_INLINE void i8_finish(const ert_i8_finish *f, vi sums[I8_MAX_P][I8_MAX_VECTO
     i8_store(y + p * y_pixel, levels, low);
   }
 #endif
+}
+
+/* P pixels of a block as floats or as they are, `y_pixel` bytes apart. */
+ERT_INLINE void i8_finish_wide(const ert_i8_finish *f, vi sums[I8_MAX_P][I8_MAX_VECTORS], int at, const float *scale,
+                               const float *offset, uint8_t *y, ptrdiff_t y_pixel, int P) {
+#pragma GCC unroll 4
+  for (int v = 0; v < V16; v++) {
+    if (f->result == ERT_I8_SUMS) {
+#pragma GCC unroll 14
+      for (int p = 0; p < P; p++) vstore_int((int32_t *)(void *)(y + p * y_pixel) + v * VL, sums[p][at + v]);
+      continue;
+    }
+    const vf by = vload(scale + v * VL), more = vload(offset + v * VL);
+#pragma GCC unroll 14
+    for (int p = 0; p < P; p++) {
+      const vf result = __builtin_convertvector(sums[p][at + v], vf) * by + more;
+      vstore((float *)(void *)(y + p * y_pixel) + v * VL, vmax(vsplat(f->lo), vmin(vsplat(f->hi), result)));
+    }
+  }
 }

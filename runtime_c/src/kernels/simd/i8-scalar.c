@@ -20,6 +20,19 @@ static uint8_t finish(const ert_i8_finish *f, int32_t sum, float scale, const ui
   return (uint8_t)((int32_t)round_even(clip(v, f->sum_lo, f->sum_hi)) + f->sum_zero);
 }
 
+/* Of one of 16 channels that lie side by side. */
+static void finish_wide(const ert_i8_finish *f, int32_t sum, const float *scale, const float *offset, uint8_t *y,
+                        size_t k) {
+  if (f->result == ERT_I8_SUMS) {
+    memcpy(y + k * sizeof sum, &sum, sizeof sum);
+    return;
+  }
+  float v = (float)sum * scale[k] + offset[k];
+  v = f->hi < v ? f->hi : v;
+  v = f->lo > v ? f->lo : v;
+  memcpy(y + k * sizeof v, &v, sizeof v);
+}
+
 static uint32_t product(const uint8_t x[4], int32_t quad) {
   int8_t w[4];
   memcpy(w, &quad, sizeof w);
@@ -32,7 +45,10 @@ static void pixel(const ert_i8_dense *d, const uint8_t *x, size_t block, uint8_t
     uint32_t sum = (uint32_t)d->bias[block * 16 + k]; /* wraps */
     for (size_t s = 0; s < d->n_spans; s++)
       for (size_t i = 0; i < d->spans[s].count; i += 4, w += 16) sum += product(x + d->spans[s].offset + i, *w);
-    y[k] = finish(&d->finish, (int32_t)sum, d->scale[block * 16 + k], residual ? residual + k : NULL);
+    if (d->finish.result == ERT_I8_BYTES)
+      y[k] = finish(&d->finish, (int32_t)sum, d->scale[block * 16 + k], residual ? residual + k : NULL);
+    else
+      finish_wide(&d->finish, (int32_t)sum, d->scale + block * 16, d->offset + block * 16, y, k);
   }
 }
 
@@ -62,7 +78,10 @@ static void depthwise(const ert_i8_depthwise *d) {
         }
         const ptrdiff_t at = column * 16 + (ptrdiff_t)k;
         const uint8_t *residual = d->residual ? d->residual + row * d->residual_row + at : NULL;
-        d->y[row * d->y_row + at] = finish(&d->finish, (int32_t)sum, d->scale[k], residual);
+        if (d->finish.result == ERT_I8_BYTES)
+          d->y[row * d->y_row + at] = finish(&d->finish, (int32_t)sum, d->scale[k], residual);
+        else
+          finish_wide(&d->finish, (int32_t)sum, d->scale, d->offset, d->y + row * d->y_row + column * 64, k);
       }
 }
 
@@ -77,5 +96,13 @@ static void dequantize(const uint8_t *x, float scale, int32_t zero, float *y, si
   for (size_t i = 0; i < n; i++) y[i] = (float)(x[i] - zero) * scale;
 }
 
+static void range(const float *x, size_t n, float found[2]) {
+  for (size_t i = 0; i < n; i++) {
+    found[0] = x[i] < found[0] ? x[i] : found[0];
+    found[1] = x[i] > found[1] ? x[i] : found[1];
+  }
+}
+
 extern const ert_i8 ert_i8_scalar;
-const ert_i8 ert_i8_scalar = {.dense = dense, .depthwise = depthwise, .quantize = quantize, .dequantize = dequantize};
+const ert_i8 ert_i8_scalar = {
+    .dense = dense, .depthwise = depthwise, .quantize = quantize, .dequantize = dequantize, .range = range};

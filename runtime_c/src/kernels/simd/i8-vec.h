@@ -90,6 +90,15 @@ ERT_INLINE void i8_tap_pairs(const uint8_t *x, vi pairs[V16]) {
 }
 #endif
 
+/* The smaller and the larger one; `found` where x is NaN. */
+#if defined(__x86_64__)
+ERT_INLINE vf i8_least(vf found, vf x) { return vmin(x, found); }
+ERT_INLINE vf i8_most(vf found, vf x) { return vmax(x, found); }
+#else
+ERT_INLINE vf i8_least(vf found, vf x) { return vselect(x < found, x, found); }
+ERT_INLINE vf i8_most(vf found, vf x) { return vselect(x > found, x, found); }
+#endif
+
 /* Halves to even; of floats below 2^31, or the least integer. */
 ERT_INLINE vi i8_round(vf v) {
 #if ERT_VECTOR_BYTES == 64

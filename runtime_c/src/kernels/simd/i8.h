@@ -1,15 +1,20 @@
 /* The inner loops of bytes, one table an instruction set: convolutions and matrix products, as sums of products of unsigned
- * bytes (inputs) and signed ones (weights) in 32 bits, scaled and rounded to unsigned bytes; floats to bytes and back.
+ * bytes (inputs) and signed ones (weights) in 32 bits, scaled and rounded to unsigned bytes or left as they are; floats to
+ * bytes and back.
  * Integers are exact and floats are rounded alike, so all tables give the same bits; i8-scalar.c is the specification. */
 #ifndef ERT_KERNELS_SIMD_I8_H
 #define ERT_KERNELS_SIMD_I8_H
 
 #include "kernels/simd/simd.h"
 
-/* From sums to bytes: q = round_half_even(clip(sum * scale, lo, hi)), and the output is q + zero. With `twice` q is in between:
+/* What becomes of sums: bytes, floats, or themselves. */
+typedef enum ert_i8_result { ERT_I8_BYTES, ERT_I8_FLOATS, ERT_I8_SUMS } ert_i8_result;
+
+/* To floats: the output is clip(sum * scale + offset, lo, hi). To bytes: q = round_half_even(clip(sum * scale, lo, hi)), and the output is q + zero. With `twice` q is in between:
  * the output is round_half_even(clip(q * own + (r - other_zero) * other, sum_lo, sum_hi)) + sum_zero, without a residual r
  * round_half_even(clip(q * own, sum_lo, sum_hi)) + sum_zero. */
 typedef struct ert_i8_finish {
+  ert_i8_result result;
   float lo, hi;
   int32_t zero;
   bool twice;
@@ -27,17 +32,18 @@ typedef struct ert_i8_dense {
   const int32_t *w;    /* [blocks][inputs / 4][16]: the weights of four inputs in the bytes of each */
   ptrdiff_t w_block;   /* inputs / 4 * 16 */
   const int32_t *bias; /* [blocks][16] */
-  const float *scale;  /* [blocks][16] */
+  const float *scale;  /* [blocks][16]; not for sums */
+  const float *offset; /* [blocks][16]; for floats only */
   uint8_t *y;
   ptrdiff_t y_pixel, y_row, y_block;
-  const uint8_t *residual; /* 16 bytes between pixels; may be y itself; or NULL */
+  const uint8_t *residual; /* of bytes: 16 bytes between pixels; may be y itself; or NULL */
   ptrdiff_t residual_row, residual_block;
   size_t rows, pixels, blocks;
   ert_i8_finish finish;
 } ert_i8_dense;
 
 /* y[row][pixel][k] = finish(bias[k] + sum over lines and taps of x * w) for a block of 16 channels with a filter each, all
- * lanes of which are read and written. Strides are in bytes; neighbouring taps, and pixels of y, are 16 bytes apart. */
+ * lanes of which are read and written. Strides are in bytes; neighbouring taps are 16 bytes apart, and pixels of y follow one another. */
 typedef struct ert_i8_depthwise {
   const uint8_t *x;         /* the first tap of pixel 0 of row 0 */
   ptrdiff_t x_pixel, x_row; /* between the first taps of neighbouring outputs */
@@ -45,10 +51,11 @@ typedef struct ert_i8_depthwise {
   size_t n_lines, quads;    /* of four taps in each line, all of which are read */
   const int32_t *w;         /* [lines][quads][16]: the weights of four taps in the bytes of each */
   const int32_t *bias;      /* [16] */
-  const float *scale;       /* [16] */
+  const float *scale;       /* [16]; not for sums */
+  const float *offset;      /* [16]; for floats only */
   uint8_t *y;
   ptrdiff_t y_row;
-  const uint8_t *residual; /* 16 bytes between pixels; may be y itself; or NULL */
+  const uint8_t *residual; /* of bytes: 16 bytes between pixels; may be y itself; or NULL */
   ptrdiff_t residual_row;
   size_t rows, pixels;
   ert_i8_finish finish;
@@ -60,6 +67,8 @@ typedef struct ert_i8 {
   /* y = saturate(round_half_even(x / scale) + zero), 0 for NaN; and y = (x - zero) * scale. Zero points are bytes. */
   void (*quantize)(const float *x, float scale, int32_t zero, uint8_t *y, size_t n);
   void (*dequantize)(const uint8_t *x, float scale, int32_t zero, float *y, size_t n);
+  /* Widens range[0] to range[1] until all numbers of x lie in between; NaN does nothing. */
+  void (*range)(const float *x, size_t n, float range[2]);
 } ert_i8;
 
 /* The fastest one of what `simd` stands for on this machine. */
