@@ -7,7 +7,10 @@
 #include "kernels/partition.h"
 #include "kernels/sparse_geometry.h"
 
-enum { SUMS_FLOATS = 160 * 1024 }; /* between tiles the sums of a block of filters stay in the second-level cache */
+enum {
+  SUMS_FLOATS = 160 * 1024, /* between tiles the sums of a block of filters stay in the second-level cache */
+  ROW = 3,                  /* non-zeros that a row in a tile takes as long as, to begin and to end it */
+};
 
 typedef struct sparse_state {
   ert_sparse_geometry s;
@@ -15,9 +18,9 @@ typedef struct sparse_state {
   ert_finish finish;
   ert_strides x, y, residual;
   int64_t counts_tile, counts_row, starts_tile; /* elements between neighbours */
-  int64_t runs;                                 /* of filters: tasks of the same strip */
-  int64_t block;                                /* filters whose sums are kept between tiles */
-  size_t sums_at, sums_filter, sums_chunk;      /* in scratch: floats */
+  int64_t runs, *ends; /* of filters: tasks of the same strip; where they end in each group, in 16 filters */
+  int64_t block;       /* filters whose sums are kept between tiles */
+  size_t sums_at, sums_filter, sums_chunk; /* in scratch: floats */
   ptrdiff_t columns[];
 } sparse_state;
 
@@ -105,6 +108,29 @@ static void cut(ert_prepare *p, sparse_state *s) {
   p->step->tasks = strips * s->runs;
 }
 
+/* The filters of a group. */
+typedef struct group_filters {
+  const sparse_state *s;
+  const ert_tensor *counts;
+  int64_t first; /* of all filters */
+} group_filters;
+
+/* What 16 of them take, in non-zeros. */
+static int64_t work_of(const void *of, int64_t unit) {
+  const group_filters *f = of;
+  const sparse_state *s = f->s;
+  const int64_t begin = unit * 16, end = ert_min64(begin + 16, s->s.g.filters);
+  int64_t work = 0;
+  for (int64_t tile = 0; tile < s->s.tiles; tile++)
+    for (int64_t k = f->first + begin; k < f->first + end; k += s->s.together) {
+      const uint8_t *counts =
+          (const uint8_t *)f->counts->data + tile * s->counts_tile + k / s->s.together * s->counts_row;
+      for (int64_t g = 0; g < s->s.groups; g++) work += counts[g];
+      work += ROW;
+    }
+  return work;
+}
+
 static edgert_status sparse_prepare(ert_prepare *p) {
   sparse_state state = {.simd = p->simd}, *s;
   ert_activation activation;
@@ -137,9 +163,15 @@ static edgert_status sparse_prepare(ert_prepare *p) {
   const double positions = (double)ert_volume(state.s.g.out);
   ERT_TRY(ert_conv_expect_worth(p, (int64_t)inputs, positions * (double)state.s.g.filters));
   cut(p, &state);
-  ERT_TRY(ert_state(p, sizeof *s + (size_t)state.s.groups * sizeof *s->columns, (void **)&s));
+  const ert_conv_geometry *g = &state.s.g;
+  const size_t columns = (size_t)state.s.groups * sizeof *s->columns;
+  ERT_TRY(ert_state(p, sizeof *s + columns + (size_t)(g->groups * state.runs) * sizeof *s->ends, (void **)&s));
   *s = state;
   ert_sparse_columns(&s->s, s->columns);
+  s->ends = (int64_t *)((char *)s->columns + columns);
+  for (int64_t group = 0; group < g->groups; group++)
+    ert_cut_by_work(ert_ceil_divide(g->filters, 16), s->runs, work_of,
+                    &(group_filters){s, p->step->in[COUNTS], group * g->filters}, s->ends + group * s->runs);
   p->step->scratch_bytes = floats * sizeof(float);
   return EDGERT_OK;
 }
@@ -243,7 +275,7 @@ static void sparse_run(const ert_step *step, int64_t begin, int64_t end, void *s
   if (begin == end) return; /* an empty output has no state */
   const sparse_state *s = step->state;
   const ert_conv_geometry *g = &s->s.g;
-  const int64_t strips = s->s.strips * s->s.segments, units = ert_ceil_divide(g->filters, 16);
+  const int64_t strips = s->s.strips * s->s.segments;
   sparse_task task;
   for (int64_t i = begin; i < end; i++) {
     const int64_t run = i % s->runs, strip = i / s->runs % strips;
@@ -255,8 +287,8 @@ static void sparse_run(const ert_step *step, int64_t begin, int64_t end, void *s
     task.x = (const float *)step->in[X]->data + task.image * s->x.image + group * g->channels * s->x.channel;
     task.strip = ert_sparse_strip_at(&s->s, depth, strip);
     task.n_runs = ert_sparse_runs(&s->s, &s->x, &task.strip, task.runs);
-    const int64_t last = ert_min64(ert_cut_at(units, s->runs, run + 1) * 16, g->filters);
-    for (int64_t k = ert_cut_at(units, s->runs, run) * 16; k < last; k += s->block)
+    const int64_t *ends = s->ends + group * s->runs, last = ert_min64(ends[run] * 16, g->filters);
+    for (int64_t k = run > 0 ? ends[run - 1] * 16 : 0; k < last; k += s->block)
       run_block(s, step, &task, group * g->filters + k, ert_min64(s->block, last - k), scratch);
   }
 }

@@ -12,6 +12,7 @@ enum {
   TILE = 4096,             /* inputs whose entries follow each other */
   BLOCK = 16,              /* columns that have one start */
   LANES = 4,               /* rows that are computed together */
+  COLUMN = 11,             /* entries that a column in a tile takes as long as, to begin and to end it */
   UNCHECKED = 16,          /* entries of one row between two checks of where they read; of four rows: 4 */
   AHEAD = 1024,            /* entries of the stream that are on their way */
   SLACK = 255 * UNCHECKED, /* floats behind the inputs that entries may reach */
@@ -28,6 +29,8 @@ typedef struct sparse_state {
   int64_t rows, depth, columns, tiles, blocks;
   int64_t lanes, bands, runs;
   int64_t counts_tile, starts_tile; /* elements between tiles */
+  const uint16_t *counts;
+  int64_t ends[]; /* of the runs: blocks */
 } sparse_state;
 
 static edgert_status sparse_prove(const ert_prepare *p) {
@@ -75,6 +78,16 @@ static edgert_status sparse_prove_blocks(const ert_prepare *p, const sparse_stat
   return EDGERT_OK;
 }
 
+/* What a block of columns takes, in entries. */
+static int64_t work_of(const void *of, int64_t block) {
+  const sparse_state *s = of;
+  const int64_t end = ert_min64((block + 1) * BLOCK, s->columns);
+  int64_t work = 0;
+  for (int64_t t = 0; t < s->tiles; t++)
+    for (int64_t k = block * BLOCK; k < end; k++) work += s->counts[t * s->counts_tile + k] + COLUMN;
+  return work;
+}
+
 static edgert_status sparse_prepare(ert_prepare *p) {
   ert_activation activation;
   ERT_TRY(sparse_prove(p));
@@ -82,28 +95,36 @@ static edgert_status sparse_prepare(ert_prepare *p) {
   const ert_tensor *x = p->step->in[0], *y = p->step->out[0];
   if (y->elements == 0) return EDGERT_OK;
   sparse_state *s;
-  ERT_TRY(ert_state(p, sizeof *s, (void **)&s));
+  const int64_t rows = y->elements / y->shape[y->rank - 1], blocks = ert_ceil_divide(y->shape[y->rank - 1], BLOCK);
+  const int64_t lanes = rows == 1 ? 1 : LANES, bands = ert_ceil_divide(rows, lanes);
+  const double products = (double)rows * (double)p->step->in[1]->elements;
+  const int64_t runs = ert_min64(ert_pieces(bands, products, p->workers), blocks);
+  ERT_TRY(ert_state(p, sizeof *s + (size_t)runs * sizeof *s->ends, (void **)&s));
   s->activation = activation;
   s->simd = p->simd;
+  s->rows = rows;
   s->depth = x->shape[x->rank - 1];
   s->columns = y->shape[y->rank - 1];
-  s->rows = y->elements / s->columns;
   s->tiles = ert_ceil_divide(s->depth, TILE);
-  s->blocks = ert_ceil_divide(s->columns, BLOCK);
+  s->blocks = blocks;
+  s->lanes = lanes;
+  s->bands = bands;
+  s->runs = runs;
+  s->counts = p->step->in[3]->data;
   s->counts_tile = ert_stride(p->step->in[3], 0);
   s->starts_tile = ert_stride(p->step->in[4], 0);
   ERT_TRY(sparse_prove_blocks(p, s));
-  s->lanes = s->rows == 1 ? 1 : LANES;
-  s->bands = ert_ceil_divide(s->rows, s->lanes);
-  s->runs = ert_min64(ert_pieces(s->bands, (double)s->rows * (double)p->step->in[1]->elements, p->workers), s->blocks);
+  ert_cut_by_work(blocks, runs, work_of, s, s->ends);
   s->walk.operands = 2;
   for (int i = 0; i < x->rank - 1; i++)
     ert_walk_push(&s->walk, x->shape[i], (const int64_t[]){ert_stride(x, i), ert_stride(y, i)});
   ert_walk_merge(&s->walk, 0);
-  const size_t columns = (size_t)(ert_ceil_divide(s->blocks, s->runs) * BLOCK);
+  int64_t longest = 0; /* blocks of a run */
+  for (int64_t run = 0; run < runs; run++)
+    longest = ert_max64(longest, s->ends[run] - (run > 0 ? s->ends[run - 1] : 0));
   size_t floats;
-  if (!ert_multiply((size_t)s->lanes, columns + (size_t)s->depth, &floats) || !ert_add(floats, SLACK, &floats) ||
-      !ert_multiply(floats, sizeof(float), &p->step->scratch_bytes))
+  if (!ert_multiply((size_t)s->lanes, (size_t)(longest * BLOCK + s->depth), &floats) ||
+      !ert_add(floats, SLACK, &floats) || !ert_multiply(floats, sizeof(float), &p->step->scratch_bytes))
     return ert_reject(p, "inputs of a row", "fewer", "%lld", (long long)s->depth);
   p->step->tasks = s->bands * s->runs;
   return EDGERT_OK;
@@ -210,7 +231,7 @@ static void sparse_run(const ert_step *step, int64_t begin, int64_t end, void *s
   for (int64_t i = begin; i < end; i++) {
     const int64_t band = i / s->runs, run = i % s->runs;
     const int64_t row = band * lanes, rows = ert_min64(lanes, s->rows - row);
-    const int64_t block = ert_cut_at(s->blocks, s->runs, run), block_end = ert_cut_at(s->blocks, s->runs, run + 1);
+    const int64_t block = run > 0 ? s->ends[run - 1] : 0, block_end = s->ends[run];
     const int64_t first = block * BLOCK, columns = ert_min64(block_end * BLOCK, s->columns) - first;
     if (copied != band) copy_band(step, row, rows, copy);
     copied = band;

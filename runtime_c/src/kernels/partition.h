@@ -19,4 +19,20 @@ static inline double ert_unevenness(int64_t extent, int64_t pieces) {
   return (double)ert_ceil_divide(extent, pieces) * (double)pieces / (double)extent;
 }
 
+/* Where each of `pieces` ends that neighbouring units are cut into so that each is about as much work; work(of, unit) is that
+ * of one unit, not negative. */
+static inline void ert_cut_by_work(int64_t units, int64_t pieces, int64_t (*work)(const void *of, int64_t unit),
+                                   const void *of, int64_t *ends) {
+  double all = 0, done = 0;
+  int64_t piece = 0;
+  for (int64_t unit = 0; unit < units; unit++) all += (double)work(of, unit);
+  for (int64_t unit = 0; unit < units; unit++) {
+    const double own = (double)work(of, unit);
+    for (; piece < pieces - 1 && (done + own / 2) * (double)pieces > all * (double)(piece + 1); piece++)
+      ends[piece] = unit;
+    done += own;
+  }
+  for (; piece < pieces; piece++) ends[piece] = units;
+}
+
 #endif

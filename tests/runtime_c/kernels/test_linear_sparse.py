@@ -67,6 +67,14 @@ def test_columns_are_cut_between_blocks() -> None:
         assert got.tobytes() == want[:, begin:end].tobytes()
 
 
+@pytest.mark.parametrize("rows", [1, 3])
+def test_columns_of_different_numbers_of_weights(rows: int) -> None:
+    rng = np.random.default_rng(4)
+    matrix = pruned(rng, (5000, 600), 0.3)
+    matrix[200:, 100:] = 0
+    check(MatMul(), random_array(rng, (rows, 5000), DType.F32), matrix)
+
+
 def test_operands_are_proven() -> None:
     rng = np.random.default_rng(4)
     good = operands(random_array(rng, (1, 100), DType.F32), pruned(rng, (100, 40), 0.2), np.ones(40, np.float32))

@@ -233,6 +233,16 @@ def test_parts_have_the_bits_of_the_whole() -> None:
         assert right.tobytes() == whole[:, :, :, 7:].tobytes(), isa
 
 
+@pytest.mark.parametrize(("group", "filters"), [(1, 200), (2, 168), (2, 96)])
+def test_filters_of_different_numbers_of_weights(group: int, filters: int) -> None:
+    """Three workers share one strip by non-zeros, whose filters may begin within sixteen of all groups."""
+    rng = np.random.default_rng(11)
+    w = sparse(rng, filters, 96 // group, 3, 3, zeros=0.2)
+    w[filters // 4 :, 3:] = 0
+    op = Conv((1, 1), (1, 1, 1, 1), (1, 1), group)
+    check(Case(op, random_array(rng, (1, 96, 6, 6), DType.F32), w), 12, 6)
+
+
 def test_any_index_stays_in_scratch() -> None:
     """Indices are not proven: wrong ones give wrong outputs, nothing else (which sanitizers see)."""
     rng = np.random.default_rng(11)
