@@ -97,14 +97,9 @@ static edgert_status depthwise_prepare(ert_prepare *p) {
   return EDGERT_OK;
 }
 
-/* Where one task lies. */
-typedef struct depthwise_task {
-  int64_t image, block, depth, row, rows;
-} depthwise_task;
-
 /* Copies the input rows [first, first + rows) of each depth tap inside to scratch. */
-static void gather_rows(const depthwise_state *s, const float *x, const depthwise_task *t, int64_t depth,
-                        int64_t planes, int64_t first, int64_t rows, float *to) {
+static void gather_rows(const depthwise_state *s, const float *x, const ert_conv_band *t, int64_t depth, int64_t planes,
+                        int64_t first, int64_t rows, float *to) {
   const ert_conv_geometry *g = &s->g;
   const int64_t count = ert_min64(16, s->channels - t->block * 16);
   if (count < 16) memset(to, 0, (size_t)s->in_size * sizeof(float));
@@ -125,7 +120,7 @@ static void activate_rows(const depthwise_state *s, const ert_depthwise *d) {
   }
 }
 
-static void run_task(const ert_step *step, const depthwise_task *t, float *scratch) {
+static void run_task(const ert_step *step, const ert_conv_band *t, float *scratch) {
   const depthwise_state *s = step->state;
   const ert_conv_geometry *g = &s->g;
   const ert_tensor *bias = step->n_in > 2 ? step->in[2] : NULL, *residual = step->n_in > 3 ? step->in[3] : NULL;
@@ -183,13 +178,8 @@ static void run_task(const ert_step *step, const depthwise_task *t, float *scrat
 static void depthwise_run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   if (begin == end) return; /* an empty output has no state */
   const depthwise_state *s = step->state;
-  const ert_conv_geometry *g = &s->g;
   for (int64_t i = begin; i < end; i++) {
-    const int64_t band = i % s->bands, rest = i / s->bands;
-    depthwise_task t = {
-        .depth = rest % g->out[0], .block = rest / g->out[0] % s->blocks, .image = rest / g->out[0] / s->blocks};
-    t.row = ert_cut_at(g->out[1], s->bands, band);
-    t.rows = ert_cut_at(g->out[1], s->bands, band + 1) - t.row;
+    const ert_conv_band t = ert_conv_band_at(&s->g, s->blocks, s->bands, i);
     run_task(step, &t, scratch);
   }
 }

@@ -167,14 +167,8 @@ static edgert_status planar_prepare(ert_prepare *p) {
   return EDGERT_OK;
 }
 
-/* Where one task lies. */
-typedef struct planar_task {
-  int64_t image, block, depth, row, rows;
-  bool clear; /* scratch may have other values where no phase lies */
-} planar_task;
-
 /* The lines of each phase that lie inside of the input. */
-static void find_phases(const planar_state *s, const planar_task *t, ert_phase *phase) {
+static void find_phases(const planar_state *s, const ert_conv_band *t, ert_phase *phase) {
   const ert_conv_geometry *g = &s->g;
   for (int64_t z = 0; z < s->phases[0]; z++)
     for (int64_t h = 0; h < s->phases[1]; h++)
@@ -208,14 +202,15 @@ static void activate_rows(const planar_state *s, const ert_depthwise_planar *d) 
     }
 }
 
-static void run_task(const ert_step *step, const planar_task *t, float *scratch) {
+/* `clear`: scratch may have other values where no phase lies. */
+static void run_task(const ert_step *step, const ert_conv_band *t, bool clear, float *scratch) {
   const planar_state *s = step->state;
   const ert_conv_geometry *g = &s->g;
   const ert_tensor *bias = step->n_in > 5 ? step->in[5] : NULL, *residual = step->n_in > 6 ? step->in[6] : NULL;
   const int64_t channel = t->block * 16, start = ((const int32_t *)step->in[4]->data)[t->block];
   ert_phase phases[ERT_MOST_TAPS];
   if (s->lists) find_phases(s, t, phases);
-  if (s->lists && t->clear) memset(scratch, 0, 2 * (size_t)s->size * sizeof(float));
+  if (s->lists && clear) memset(scratch, 0, 2 * (size_t)s->size * sizeof(float));
   ert_depthwise_planar d = {
       .x = (const float *)step->in[0]->data + t->image * s->x.image + channel * s->x.channel,
       .x_channel = s->x.channel,
@@ -258,15 +253,9 @@ static void run_task(const ert_step *step, const planar_task *t, float *scratch)
 static void planar_run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   if (begin == end) return; /* an empty output has no state */
   const planar_state *s = step->state;
-  const ert_conv_geometry *g = &s->g;
   for (int64_t i = begin; i < end; i++) {
-    const int64_t band = i % s->bands, rest = i / s->bands;
-    planar_task t = {
-        .depth = rest % g->out[0], .block = rest / g->out[0] % s->blocks, .image = rest / g->out[0] / s->blocks};
-    t.row = ert_cut_at(g->out[1], s->bands, band);
-    t.rows = ert_cut_at(g->out[1], s->bands, band + 1) - t.row;
-    t.clear = i == begin || s->bands > 1 || g->out[0] > 1;
-    run_task(step, &t, scratch);
+    const ert_conv_band t = ert_conv_band_at(&s->g, s->blocks, s->bands, i);
+    run_task(step, &t, i == begin || s->bands > 1 || s->g.out[0] > 1, scratch);
   }
 }
 

@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#include "kernels/partition.h"
+
 /* Attributes up to here, so that sums and products with extents of real tensors stay within 64 bits. */
 static const int64_t most = INT32_MAX;
 
@@ -75,4 +77,15 @@ edgert_status ert_conv_geometry_of(const ert_prepare *p, const ert_tensor *x, co
   }
   *out = g;
   return EDGERT_OK;
+}
+
+ert_conv_band ert_conv_band_at(const ert_conv_geometry *g, int64_t blocks, int64_t bands, int64_t i) {
+  const int64_t band = i % bands, rest = i / bands, row = ert_cut_at(g->out[1], bands, band);
+  return (ert_conv_band){
+      .image = rest / g->out[0] / blocks,
+      .block = rest / g->out[0] % blocks,
+      .depth = rest % g->out[0],
+      .row = row,
+      .rows = ert_cut_at(g->out[1], bands, band + 1) - row,
+  };
 }

@@ -30,6 +30,14 @@ edgert_status ert_conv_expect_worth(const ert_prepare *p, int64_t floats, double
 /* Product of three extents. */
 static inline int64_t ert_volume(const int64_t extent[3]) { return extent[0] * extent[1] * extent[2]; }
 
+/* What a task of a depthwise convolution computes: a band of rows of one depth, of a block of channels of an image. */
+typedef struct ert_conv_band {
+  int64_t image, block, depth, row, rows;
+} ert_conv_band;
+
+/* Number `i` of batch * blocks * depths * bands, the bands of a depth following one another. */
+ert_conv_band ert_conv_band_at(const ert_conv_geometry *g, int64_t blocks, int64_t bands, int64_t i);
+
 /* Taps of a dimension that are this many apart begin at the same place modulo the stride: they are of one phase. */
 static inline int64_t ert_tap_period(const ert_conv_geometry *g, int d) {
   return g->stride[d] / ert_common_divisor(g->stride[d], g->dilation[d]);

@@ -7,8 +7,8 @@
 #include "kernels/conv_geometry.h"
 #include "kernels/simd/simd.h"
 
-/* Proves operands x, weights (WEIGHT16, any type of ert_weights), [bias (BLOCK16)], [residual like y] -> y, x and y in any layout of activations, and
- * reads the geometry. */
+/* Proves operands x, weights (WEIGHT16, any type of ert_weights), [bias (BLOCK16)], [residual like y] -> y, x and y in any
+ * layout of activations, and reads the geometry. */
 edgert_status ert_conv_expect_packed(const ert_prepare *p, ert_conv_geometry *g);
 
 /* One task computes, for one image, group and output depth, a band of rows by a band of columns by a run of blocks of 16
