@@ -138,15 +138,11 @@ static edgert_status sparse_prepare(ert_prepare *p) {
   ERT_TRY(ert_expect_planar(p));
   ERT_TRY(ert_activation_read(p, &activation));
   ert_allow_in_place(p, RESIDUAL);
-  p->step->tasks = 0;
-  p->step->scratch_bytes = 0;
-  const ert_tensor *x = p->step->in[X], *y = p->step->out[0], *residual = operand(p->step, RESIDUAL);
+  const ert_tensor *x = p->step->in[X], *y = p->step->out[0];
   if (x->rank < 3 || x->rank > 5) return ert_reject(p, "rank of the input", "3 to 5", "%d", x->rank);
   if (y->rank != x->rank) return ert_reject(p, "rank of the output", "that of the input", "%d", y->rank);
   state.finish = ert_finish_of(activation);
-  state.x = ert_strides_of(x);
-  state.y = ert_strides_of(y);
-  state.residual = residual ? ert_strides_of(residual) : state.y;
+  ert_strides_of_step(p->step, RESIDUAL, &state.x, &state.y, &state.residual);
   int64_t out[3] = {1, 1, 1};
   for (int i = 2; i < y->rank; i++) out[i + 3 - y->rank] = y->shape[i];
   const bool joined = ert_positions_joined(&state.y, out) && ert_positions_joined(&state.residual, out);
