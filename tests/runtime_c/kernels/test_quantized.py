@@ -17,7 +17,7 @@ from tests.runtime_c.kernels.convolutions import choice
 from tests.runtime_c.kernels.harness import STORED, Rejected, check_step, random_array, run_step
 
 PLANAR, BLOCK16, WEIGHT16, DEPTH16 = Layout.PLANAR, Layout.BLOCK16, Layout.WEIGHT16, Layout.DEPTH16
-CONSTANTS = (WEIGHT16, BLOCK16, BLOCK16)
+CONSTANTS, DEPTHWISE_CONSTANTS = (WEIGHT16, BLOCK16, BLOCK16), (DEPTH16, BLOCK16, BLOCK16)
 
 
 def bytes_of(rng: np.random.Generator, *shape: int) -> np.ndarray:
@@ -44,6 +44,14 @@ def packed(w: np.ndarray, bias: np.ndarray, scale: np.ndarray, group: int, x_zer
     return [words, (bias - x_zero * sums).astype(np.int32).reshape(shape), scale.reshape(shape)]
 
 
+def packed_depthwise(
+    w: np.ndarray, bias: np.ndarray, scale: np.ndarray, dilation: int, x_zero: int
+) -> list[np.ndarray]:
+    """The same of one filter a channel."""
+    shifted = bias - x_zero * w.reshape(w.shape[0], -1).sum(axis=1, dtype=np.int64)
+    return [tap_quads(w, dilation), shifted.astype(np.int32), scale]
+
+
 def check(
     op: QuantizedConv,
     x: np.ndarray,
@@ -53,13 +61,30 @@ def check(
     residual: np.ndarray | None = None,
     layout: Layout = BLOCK16,
     inplace: int | None = None,
+    depthwise: bool = False,
 ) -> None:
     (want,) = op.reference(x, w, scale, bias, residual)
-    inputs = [x, *packed(w, bias, scale, op.group, op.x_zero), *([] if residual is None else [residual])]
-    layouts = (layout, *CONSTANTS, *(() if residual is None else (BLOCK16,)), BLOCK16)
+    if depthwise:
+        kernel, stored = "conv_depthwise_quantized", packed_depthwise(w, bias, scale, op.dilations[-1], op.x_zero)
+    else:
+        kernel, stored = "conv_quantized", packed(w, bias, scale, op.group, op.x_zero)
+    added = [] if residual is None else [residual]
+    layouts = (layout, *(DEPTHWISE_CONSTANTS if depthwise else CONSTANTS), *(BLOCK16 for _ in added), BLOCK16)
     attributes = (*attributes_of(op), Attribute("kernel", ints=w.shape[2:]))
     outputs = [TensorType(DType.U8, want.shape)]
-    check_step("conv_quantized", inputs, [want], outputs, attributes, layouts=layouts, inplace=inplace)
+    check_step(kernel, [x, *stored, *added], [want], outputs, attributes, layouts=layouts, inplace=inplace)
+
+
+def expect_refused(
+    kernel: str, op: QuantizedConv, inputs: list[np.ndarray], layouts: tuple[Layout, ...], change: dict[str, object]
+) -> None:
+    """A kernel of one tap with changed attributes."""
+    attributes = {a.name: a for a in (*attributes_of(op), Attribute("kernel", ints=(1, 1)))}
+    for name, value in change.items():
+        attributes[name] = Attribute(name, ints=value if isinstance(value, tuple) else (value,))
+    outputs = [TensorType(DType.U8, inputs[0].shape)]
+    with pytest.raises(Rejected):
+        run_step(kernel, inputs, outputs, list(attributes.values()), (BLOCK16, *layouts, BLOCK16))
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -87,25 +112,6 @@ def test_random_convolutions(seed: int) -> None:
     check(op, x, w, scale, bias, residual, (PLANAR, BLOCK16)[rng.integers(2)])
 
 
-def check_depthwise(
-    op: QuantizedConv,
-    x: np.ndarray,
-    w: np.ndarray,
-    scale: np.ndarray,
-    bias: np.ndarray,
-    residual: np.ndarray | None = None,
-    inplace: int | None = None,
-) -> None:
-    (want,) = op.reference(x, w, scale, bias, residual)
-    shifted = bias - op.x_zero * w.reshape(w.shape[0], -1).sum(axis=1, dtype=np.int64)
-    inputs = [x, tap_quads(w, op.dilations[-1]), shifted.astype(np.int32), scale]
-    inputs += [] if residual is None else [residual]
-    layouts = (BLOCK16, DEPTH16, BLOCK16, BLOCK16, *(() if residual is None else (BLOCK16,)), BLOCK16)
-    attributes = (*attributes_of(op), Attribute("kernel", ints=w.shape[2:]))
-    outputs = [TensorType(DType.U8, want.shape)]
-    check_step("conv_depthwise_quantized", inputs, [want], outputs, attributes, layouts=layouts, inplace=inplace)
-
-
 @pytest.mark.parametrize("seed", range(30))
 def test_random_depthwise(seed: int) -> None:
     rng = np.random.default_rng(100 + seed)
@@ -126,20 +132,21 @@ def test_random_depthwise(seed: int) -> None:
     if again == 2:
         residual = bytes_of(rng, *op.reference(x, w, scale, bias)[0].shape)
         op = replace(op, sum_scales=(*op.sum_scales, float(np.float32(0.4))))
-    check_depthwise(op, x, w, scale, bias, residual)
+    check(op, x, w, scale, bias, residual, depthwise=True)
 
 
 def test_depthwise_residual_in_place() -> None:
     rng = np.random.default_rng(1)
     x, w = bytes_of(rng, 1, 32, 14, 14), weights(rng, 32, 1, 3, 3)
     op = QuantizedConv((1, 1), (1,) * 4, (1, 1), 32, 3, 110, sum_scales=(1.0, 0.5), sum_levels=(100, 0, 0, 255))
-    check_depthwise(op, x, w, scales(rng, 32, 9), np.zeros(32, np.int32), bytes_of(rng, 1, 32, 14, 14), inplace=4)
+    scale, bias = scales(rng, 32, 9), np.zeros(32, np.int32)
+    check(op, x, w, scale, bias, bytes_of(rng, 1, 32, 14, 14), inplace=4, depthwise=True)
 
 
 def test_depthwise_bands_and_the_largest_sums() -> None:
     x, w = np.full((1, 16, 120, 130), 255, np.uint8), np.full((16, 1, 5, 5), -128, np.int8)
     op = QuantizedConv((1, 1), (2,) * 4, (1, 1), 16, 128, 128)
-    check_depthwise(op, x, w, np.full(16, 100 / (255 * 128 * 25), np.float32), np.zeros(16, np.int32))
+    check(op, x, w, np.full(16, 100 / (255 * 128 * 25), np.float32), np.zeros(16, np.int32), depthwise=True)
 
 
 @pytest.mark.parametrize(
@@ -150,15 +157,8 @@ def test_what_depthwise_refuses(change: dict[str, object]) -> None:
     rng = np.random.default_rng(3)
     x, w = bytes_of(rng, 1, 16, 8, 8), weights(rng, 16, 1, 1, 1)
     op = QuantizedConv((1, 1), (0,) * 4, (1, 1), 16, 3, 110)
-    inputs = [x, tap_quads(w, 1), np.zeros(16, np.int32), scales(rng, 16, 1)]
-    attributes = {a.name: a for a in (*attributes_of(op), Attribute("kernel", ints=(1, 1)))}
-    for name, value in change.items():
-        attributes[name] = Attribute(name, ints=value if isinstance(value, tuple) else (value,))
-    with pytest.raises(Rejected):
-        run_step(
-            "conv_depthwise_quantized", inputs, [TensorType(DType.U8, x.shape)], list(attributes.values()),
-            (BLOCK16, DEPTH16, BLOCK16, BLOCK16, BLOCK16),
-        )  # fmt: skip
+    inputs = [x, *packed_depthwise(w, np.zeros(16, np.int32), scales(rng, 16, 1), 1, 3)]
+    expect_refused("conv_depthwise_quantized", op, inputs, DEPTHWISE_CONSTANTS, change)
 
 
 def test_scaled_twice() -> None:
@@ -208,14 +208,7 @@ def test_what_is_refused(change: dict[str, object]) -> None:
     x, w = bytes_of(rng, 1, 16, 8, 8), weights(rng, 16, 16, 1, 1)
     op = QuantizedConv((1, 1), (0,) * 4, (1, 1), 1, 3, 110)
     inputs = [x, *packed(w, np.zeros(16, np.int32), scales(rng, 16, 16), 1, 3)]
-    attributes = {a.name: a for a in (*attributes_of(op), Attribute("kernel", ints=(1, 1)))}
-    for name, value in change.items():
-        attributes[name] = Attribute(name, ints=value if isinstance(value, tuple) else (value,))
-    with pytest.raises(Rejected):
-        run_step(
-            "conv_quantized", inputs, [TensorType(DType.U8, x.shape)], list(attributes.values()),
-            (BLOCK16, *CONSTANTS, BLOCK16),
-        )  # fmt: skip
+    expect_refused("conv_quantized", op, inputs, CONSTANTS, change)
 
 
 def test_weights_of_another_shape_are_refused() -> None:
@@ -223,11 +216,7 @@ def test_weights_of_another_shape_are_refused() -> None:
     op = QuantizedConv((1, 1), (0,) * 4, (1, 1), 1, 3, 110)
     constant = packed(weights(rng, 16, 20, 1, 1), np.zeros(16, np.int32), scales(rng, 16, 16), 1, 3)
     x = random_array(rng, (1, 16, 8, 8), DType.U8)
-    with pytest.raises(Rejected):
-        run_step(
-            "conv_quantized", [x, *constant], [TensorType(DType.U8, x.shape)],
-            (*attributes_of(op), Attribute("kernel", ints=(1, 1))), (BLOCK16, *CONSTANTS, BLOCK16),
-        )  # fmt: skip
+    expect_refused("conv_quantized", op, [x, *constant], CONSTANTS, {})
 
 
 @pytest.mark.parametrize(
