@@ -102,9 +102,17 @@ static void test_folds(void) {
       const bool extreme = fold == ERT_FOLD_MAX || fold == ERT_FOLD_MIN;
       row x = new_row(n * 9, extreme && n % 2);
       const float shift = extreme ? 0.0f : 0.5f;
+      const float neutral = fold == ERT_FOLD_MAX ? -INFINITY : fold == ERT_FOLD_MIN ? INFINITY : 0.0f;
       float got = table->fold_row(fold, 2.0f, shift, x.x, n * 9),
             want = scalar->fold_row(fold, 2.0f, shift, x.x, n * 9);
       check_rows("fold_row", fold, &got, &want, 1, 10000.0f);
+      row sums = new_row(9, false), single = new_row(9, false);
+      table->fold_rows(fold, x.x, (ptrdiff_t)n, n, 9, sums.x);
+      for (size_t r = 0; r < 9; r++) single.x[r] = table->fold_row(fold, neutral, 0.0f, x.x + r * n, n);
+      check_rows("fold_rows", fold, sums.x, single.x, 9, 0.0f);
+      scalar->fold_rows(fold, x.x, (ptrdiff_t)n, n, 9, single.x);
+      check_rows("fold_rows and scalar", fold, sums.x, single.x, 9, 1000.0f);
+      free(sums.all), free(single.all);
       for (size_t rows = 0; rows < 9; rows++) {
         row y = new_row(n, false), z = new_row(n, false);
         memcpy(z.x, y.x, n * sizeof(float));

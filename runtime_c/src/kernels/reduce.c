@@ -24,6 +24,7 @@ typedef struct reduce_state {
   int kind, fold;
   int64_t tile; /* columns of a unit */
   int64_t units;
+  bool rows;                /* what is folded lies in one row, of at most RUN: several outputs at a time */
   int64_t channels, blocks; /* blocks of 16: channels that y stores, and blocks of an image; else 0 */
 } reduce_state;
 
@@ -102,7 +103,12 @@ static edgert_status prepare(ert_prepare *p) {
   ert_reduction *r = &s->plan;
   const ert_stored stored = ert_stored_of(x);
   ert_reduction_plan(&stored, y_stride, axes, 1, r);
-  if (r->trailing) s->tile = 1, p->step->scratch_bytes = RUN * sizeof(float);
+  const bool one_row = r->trailing && r->folded.rank == 1 && r->folded.stride[0][0] == 1 && r->run <= RUN;
+  s->rows = one_row && !s->integer && !rare && r->run == r->folded.elements;
+  if (s->rows)
+    s->tile = ert_clamp64(4 * (RUN / r->run), 4, TILE);
+  else if (r->trailing)
+    s->tile = 1, p->step->scratch_bytes = RUN * sizeof(float);
   s->units = ert_walk_tiles(&r->kept, s->tile);
   const int64_t width = ert_min64(r->kept.shape[r->kept.rank - 1], s->tile);
   const int64_t cost = ert_min64(r->folded.elements, INT32_MAX) * width;
@@ -143,6 +149,15 @@ static float fold_row(const reduce_state *s, const float *x, float *scratch) {
     total = sums ? total + (double)part : (double)part;
   }
   return finish(s, total);
+}
+
+/* As many rows of what one output has. */
+static void fold_rows(const reduce_state *s, const float *x, float *y, int64_t y_stride, int64_t rows) {
+  const ert_walk *kept = &s->plan.kept;
+  float parts[TILE];
+  s->simd->fold_rows(s->fold, x, (ptrdiff_t)kept->stride[0][kept->rank - 1], (size_t)s->plan.folded.elements,
+                     (size_t)rows, parts);
+  for (int64_t i = 0; i < rows; i++) y[i * y_stride] = finish(s, (double)parts[i]);
 }
 
 /* Rows [at, at + n) of a run of pixels of 16 lanes: every fourth pixel goes to the same 16 parts, so that additions need
@@ -233,6 +248,8 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
     float *to = (float *)y->data + c.offset[1];
     if (rare)
       *to = fold_rare(s, from);
+    else if (s->rows)
+      fold_rows(s, from, to, r->kept.stride[1][r->kept.rank - 1], width);
     else if (r->trailing)
       *to = fold_row(s, from, scratch);
     else

@@ -14,6 +14,7 @@ from targets.cpu.cost.pointwise import scalar_seconds
 __all__ = ["normalize_seconds", "reduce_seconds", "softmax_seconds"]
 
 _TILE = 256  # columns folded at a time
+_SHORT = 4096  # elements of rows that are folded several at a time
 _EXTREMES = ("max", "min")
 
 
@@ -53,7 +54,7 @@ def reduce_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -
     else:
         outer, folded, inner = _groups(work, op.axes)
         if inner == 1:
-            cycles = _runs(outer, folded, at, 40.0, vector, 5.0)
+            cycles = _runs(outer, folded, at, 6.0 if folded <= _SHORT else 40.0, vector, 5.0)
         else:
             finish = {"l2": 8.0, "log_sum": 20.0, "max": 1.0, "min": 1.0}.get(op.kind, 5.0)
             cycles = _columns(outer, folded, inner, at, 60.0, 1.2 * vector, 7.0) + finish * y.elements

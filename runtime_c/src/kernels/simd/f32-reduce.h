@@ -41,7 +41,8 @@ ERT_INLINE float fold_one(int fold, float a, float b) {
   return a != a || (fold == ERT_FOLD_MAX ? a > b : a < b) ? a : b;
 }
 
-ERT_INLINE float fold_row_of(int fold, float acc, float shift, const float *x, size_t n) {
+/* A row in one vector, to be joined across its lanes. */
+ERT_INLINE vf fold_row_lanes(int fold, float shift, const float *x, size_t n) {
   const bool extreme = fold == ERT_FOLD_MAX || fold == ERT_FOLD_MIN;
   vf first = vsplat(fold == ERT_FOLD_MAX ? -INFINITY : fold == ERT_FOLD_MIN ? INFINITY : 0.0f);
   vf a0 = first, a1 = first, a2 = first, a3 = first, s = vsplat(shift);
@@ -54,8 +55,12 @@ ERT_INLINE float fold_row_of(int fold, float acc, float shift, const float *x, s
   }
   for (; i + VL <= n; i += VL) a0 = fold_step(fold, a0, vload(x + i), s);
   if (i < n) a1 = fold_step(fold, a1, vfirst(vload_part(x + i, n - i), n - i, extreme ? first : s), s);
-  const float all = fold_lanes(fold, fold_join(fold, fold_join(fold, a0, a1), fold_join(fold, a2, a3)));
-  return extreme ? fold_one(fold, acc, all) : acc + all;
+  return fold_join(fold, fold_join(fold, a0, a1), fold_join(fold, a2, a3));
+}
+
+ERT_INLINE float fold_row_of(int fold, float acc, float shift, const float *x, size_t n) {
+  const float all = fold_lanes(fold, fold_row_lanes(fold, shift, x, n));
+  return fold == ERT_FOLD_MAX || fold == ERT_FOLD_MIN ? fold_one(fold, acc, all) : acc + all;
 }
 
 static float f32_fold_row(int fold, float acc, float shift, const float *x, size_t n) {
@@ -70,6 +75,72 @@ static float f32_fold_row(int fold, float acc, float shift, const float *x, size
       return fold_row_of(ERT_FOLD_MAX, acc, shift, x, n);
     default:
       return fold_row_of(ERT_FOLD_MIN, acc, shift, x, n);
+  }
+}
+
+/* Of each run of 2 n lanes of a, then of b, the first n lanes joined with the last n. */
+#if defined(__clang__)
+#define FOLD_HALVES(fold, a, b, lo, hi) \
+  fold_join(fold, __builtin_shufflevector(a, b, FOLD_LIST lo), __builtin_shufflevector(a, b, FOLD_LIST hi))
+#else
+#define FOLD_HALVES(fold, a, b, lo, hi) \
+  fold_join(fold, __builtin_shuffle(a, b, (vi){FOLD_LIST lo}), __builtin_shuffle(a, b, (vi){FOLD_LIST hi}))
+#endif
+#define FOLD_LIST(...) __VA_ARGS__
+
+/* Four rows across their lanes, in the order of fold_lanes; the results are those of lanes 0, VL / 4, VL / 2, 3 VL / 4. */
+ERT_INLINE vf fold_four(int fold, vf a, vf b, vf c, vf d) {
+#if ERT_VECTOR_BYTES == 64
+#define FOLD_WIDE(a, b)                                                             \
+  FOLD_HALVES(fold, a, b, (0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23), \
+              (8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31))
+  const vf ab = FOLD_WIDE(a, b), cd = FOLD_WIDE(c, d);
+  const vf v = FOLD_HALVES(fold, ab, cd, (0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27),
+                           (4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31));
+  const vf two = fold_join(fold, v, VSWAP(v, 2));
+  return fold_join(fold, two, VSWAP(two, 1));
+#elif ERT_VECTOR_BYTES == 32
+#define FOLD_WIDE(a, b) FOLD_HALVES(fold, a, b, (0, 1, 2, 3, 8, 9, 10, 11), (4, 5, 6, 7, 12, 13, 14, 15))
+  const vf ab = FOLD_WIDE(a, b), cd = FOLD_WIDE(c, d);
+  const vf v = FOLD_HALVES(fold, ab, cd, (0, 1, 4, 5, 8, 9, 12, 13), (2, 3, 6, 7, 10, 11, 14, 15));
+  return fold_join(fold, v, VSWAP(v, 1));
+#else
+#define FOLD_WIDE(a, b) FOLD_HALVES(fold, a, b, (0, 1, 4, 5), (2, 3, 6, 7))
+  const vf ab = FOLD_WIDE(a, b), cd = FOLD_WIDE(c, d);
+  return FOLD_HALVES(fold, ab, cd, (0, 2, 4, 6), (1, 3, 5, 7));
+#endif
+#undef FOLD_WIDE
+}
+#undef FOLD_HALVES
+#undef FOLD_LIST
+
+ERT_INLINE void fold_rows_of(int fold, const float *x, ptrdiff_t stride, size_t n, size_t rows, float *y) {
+  const float first = fold == ERT_FOLD_MAX ? -INFINITY : fold == ERT_FOLD_MIN ? INFINITY : 0.0f;
+  for (; rows >= 4; rows -= 4, x += 4 * stride, y += 4) {
+    const vf four = fold_four(fold, fold_row_lanes(fold, 0, x, n), fold_row_lanes(fold, 0, x + stride, n),
+                              fold_row_lanes(fold, 0, x + 2 * stride, n), fold_row_lanes(fold, 0, x + 3 * stride, n));
+    for (size_t r = 0; r < 4; r++) y[r] = fold == ERT_FOLD_SUM ? first + four[r * (VL / 4)] : four[r * (VL / 4)];
+  }
+  for (; rows > 0; rows--, x += stride) *y++ = fold_row_of(fold, first, 0, x, n);
+}
+
+static void f32_fold_rows(int fold, const float *x, ptrdiff_t stride, size_t n, size_t rows, float *y) {
+  switch (fold) {
+    case ERT_FOLD_SUM:
+      fold_rows_of(ERT_FOLD_SUM, x, stride, n, rows, y);
+      return;
+    case ERT_FOLD_ABS:
+      fold_rows_of(ERT_FOLD_ABS, x, stride, n, rows, y);
+      return;
+    case ERT_FOLD_SQUARE:
+      fold_rows_of(ERT_FOLD_SQUARE, x, stride, n, rows, y);
+      return;
+    case ERT_FOLD_MAX:
+      fold_rows_of(ERT_FOLD_MAX, x, stride, n, rows, y);
+      return;
+    default:
+      fold_rows_of(ERT_FOLD_MIN, x, stride, n, rows, y);
+      return;
   }
 }
 

@@ -13,7 +13,7 @@ ERT_INLINE vf softmax_rounded(vf v) {
 
 static void f32_softmax_row(bool log, const float *x, float *y, size_t n) {
   const float largest = fold_row_of(ERT_FOLD_MAX, -INFINITY, 0, x, n);
-  vf sums = vzero();
+  vf sums = vzero(), tail = vzero(); /* the tail stays here: a load would wait for the store of a part of a vector */
   size_t i = 0;
   for (; i + VL <= n; i += VL) {
     vf e = softmax_rounded(vexp(vload(x + i) - largest));
@@ -21,9 +21,8 @@ static void f32_softmax_row(bool log, const float *x, float *y, size_t n) {
     if (!log) vstore(y + i, e);
   }
   if (i < n) {
-    vf e = vexp(vload_part(x + i, n - i) - largest);
-    sums += vfirst(e, n - i, vzero());
-    if (!log) vstore_part(y + i, e, n - i);
+    tail = softmax_rounded(vexp(vload_part(x + i, n - i) - largest));
+    sums += vfirst(tail, n - i, vzero());
   }
   const float sum = fold_lanes(ERT_FOLD_SUM, sums);
   if (log) {
@@ -35,7 +34,7 @@ static void f32_softmax_row(bool log, const float *x, float *y, size_t n) {
   } else {
     const float scale = 1.0f / sum;
     for (i = 0; i + VL <= n; i += VL) vstore(y + i, vload(y + i) * scale);
-    if (i < n) vstore_part(y + i, vload_part(y + i, n - i) * scale, n - i);
+    if (i < n) vstore_part(y + i, tail * scale, n - i);
   }
 }
 

@@ -31,6 +31,11 @@ static float scalar_fold_row(int fold, float acc, float shift, const float *x, s
   return (float)total;
 }
 
+static void scalar_fold_rows(int fold, const float *x, ptrdiff_t stride, size_t n, size_t rows, float *y) {
+  const float first = fold == ERT_FOLD_MAX ? -INFINITY : fold == ERT_FOLD_MIN ? INFINITY : 0;
+  for (size_t r = 0; r < rows; r++) y[r] = scalar_fold_row(fold, first, 0, x + (ptrdiff_t)r * stride, n);
+}
+
 static void scalar_fold_columns(int fold, const float *x, ptrdiff_t stride, size_t rows, float *acc, size_t width) {
   for (size_t r = 0; r < rows; r++, x += stride)
     for (size_t i = 0; i < width; i++) acc[i] = fold_scalar(fold, acc[i], x[i], 0);

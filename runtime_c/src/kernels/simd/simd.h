@@ -131,6 +131,15 @@ typedef struct ert_winograd_input {
   ptrdiff_t y_tap;
 } ert_winograd_input;
 
+/* The weights of `channels` channels, at most 16, for 16 filters: out of the 9 taps of a kernel the (m + 2)^2 of a tile. */
+typedef struct ert_winograd_weights {
+  int tile;
+  const float *w; /* [9][channels][16] */
+  float *y;       /* [channels][16], for each of the (m + 2)^2 `y_tap` apart */
+  ptrdiff_t y_tap;
+  size_t channels;
+} ert_winograd_weights;
+
 /* y[block][tile] = sum over channels of x * w, in chains of ERT_WINOGRAD_CHAIN channels that are added up. */
 typedef struct ert_winograd_product {
   const float *x; /* [blocks of 16 channels][tiles][16] */
@@ -138,6 +147,9 @@ typedef struct ert_winograd_product {
   ptrdiff_t w_block;
   float *y; /* [blocks][tiles][16] */
   size_t tiles, blocks, channels;
+  bool add;           /* to what is in y */
+  const float *ahead; /* what to fetch meanwhile, `lines` of 64 bytes; or NULL: the weights behind these */
+  size_t lines;
 } ert_winograd_product;
 
 /* The outputs of those tiles of one block of 16 channels: clip(bias + transformed products + residual). */
@@ -264,6 +276,7 @@ typedef struct ert_simd {
   void (*sparse)(const ert_sparse *s);
   void (*sparse_copy)(const ert_sparse_copy *c);
   void (*winograd_input)(const ert_winograd_input *in);
+  void (*winograd_weights)(const ert_winograd_weights *w);
   void (*winograd_multiply)(const ert_winograd_product *d);
   void (*winograd_output)(const ert_winograd_output *out);
   void (*unary)(int kind, float alpha, float beta, const float *x, float *y, size_t n); /* unary_kinds.h; y may be x */
@@ -275,8 +288,10 @@ typedef struct ert_simd {
                  size_t n);
 
   /* Folds (families.h) of a row into one number, and of rows `stride` apart into acc[0..width), with a shift of 0: a
-   * column's rows one after the other, whatever its place. */
+   * column's rows one after the other, whatever its place. `fold_rows`: each of `rows` rows `stride` apart into a number
+   * of its own, as fold_row does from the fold's first value. */
   float (*fold_row)(int fold, float acc, float shift, const float *x, size_t n);
+  void (*fold_rows)(int fold, const float *x, ptrdiff_t stride, size_t n, size_t rows, float *y);
   void (*fold_columns)(int fold, const float *x, ptrdiff_t stride, size_t rows, float *acc, size_t width);
   /* y = (x - mean) * scale; y may be x. */
   void (*center)(float mean, float scale, const float *x, float *y, size_t n);
