@@ -2,21 +2,23 @@
 other.
 
 A new phase begins when a step touches memory that another core touches in this phase, if one of both writes it. Cores
-that only use what they made themselves run on without waiting.
+that only use what they made themselves run on without waiting, as long as that does not take much more memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
-from packer.bundle.model import ALL_CORES, Step
+from packer.bundle.model import ALL_CORES, Place, Step
 from packer.ir import Box, whole
 from packer.planner.tensors import Tensors
 from targets.base import Attribute
 
 __all__ = ["Pending", "Phases"]
 
+WORTH_WAITING = 1 << 19  # bytes that can be used again: far more than cores move while they wait
 MOST_TOUCHES = 4096  # in one phase of several cores: what a loader checks
 
 
@@ -57,6 +59,7 @@ class Phases:
         self.cores = cores
         self.steps: list[Step] = []
         self.phase = 0
+        self._batches: list[int] = []  # the first step of each
         self._touched: dict[int, list[_Touch]] = {}  # by buffer
         self._count = 0
 
@@ -71,8 +74,36 @@ class Phases:
         for buffer, touch in touches:
             self._touched.setdefault(buffer, []).append(touch)
         self._count += len(touches)
+        self._batches.append(len(self.steps))
         for p in batch:
             self.steps.append(Step(p.kernel, p.nodes, p.inputs, p.outputs, p.attributes, p.core, self.phase))
+
+    def end_early(self) -> None:
+        """Let phases end, too, where a good part of their memory was used for the last time and can be used again: that
+        lies in a cache, and other memory need not."""
+        if self.cores == 1:
+            return
+        batches = list(pairwise((*self._batches, len(self.steps))))
+        touched = [{b for step in self.steps[begin:end] for b in self._buffers(step)} for begin, end in batches]
+        numbered = list(enumerate(touched))
+        first = {buffer: i for i, own in reversed(numbered) for buffer in own}
+        last = {buffer: i for i, own in numbered for buffer in own}
+        freed = added = 0  # bytes in this phase; phases
+        for i, (begin, end) in enumerate(batches):
+            made = sum(self.tensors.buffers[b].bytes for b in touched[i] if first[b] == i)
+            if begin > 0 and self.steps[begin].phase + added > self.steps[begin - 1].phase:
+                freed = 0
+            elif min(freed, made) >= WORTH_WAITING:
+                freed, added = 0, added + 1
+            freed += sum(self.tensors.buffers[b].bytes for b in touched[i] if last[b] == i)
+            self.steps[begin:end] = [replace(step, phase=step.phase + added) for step in self.steps[begin:end]]
+
+    def _buffers(self, step: Step) -> Iterator[int]:
+        """Those in the arena that a step touches."""
+        for tensor in (*step.inputs, *step.outputs):
+            buffer = self.tensors.buffer_of[tensor] if tensor >= 0 else -1
+            if buffer >= 0 and self.tensors.buffers[buffer].place is Place.ARENA:
+                yield buffer
 
     def lives(self, kept: Iterable[int]) -> dict[int, tuple[int, int]]:
         """The first and last step in which each buffer is used: all steps of a phase are at once, unless one core does

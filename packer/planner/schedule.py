@@ -289,6 +289,7 @@ class _Emitter:
             for number, tensor in enumerate(self.tensors.all):
                 if tensor.name == extent.value and tensor.layout is Layout.PLANAR and tensor.root < 0:
                     extents[number] = (extent.axis, count)
+        self.phases.end_early()
         tensors, arena = self.tensors.placed(self.phases.lives(kept), extents)
         return Program(
             target=self.target.name,

@@ -16,11 +16,13 @@ from packer.passes import optimize
 from packer.planner import Plan, make_plan
 from packer.planner.costs import Costs, signature, work_of
 from packer.planner.problem import IMPOSSIBLE, build
-from packer.planner.select import STRATEGIES, exact, sample
+from packer.planner.schedule import schedule
+from packer.planner.select import STRATEGIES, among, exact, sample
 from targets.base import Form, Layout, TargetError, resolve
 from targets.machine import Machine
 from tests.e2e.random_networks import random_network
 from tests.packer.passes.random_models import random_model
+from tests.packer.planner.prove import prove
 
 TARGET = resolve("cpu")
 
@@ -82,10 +84,23 @@ def test_no_strategy_beats_the_exact_one(seed: int) -> None:
 
 def test_rows_stay_with_their_core() -> None:
     """1x1 convolutions in rows need nothing from another core: one phase after the input's layout, and no barrier."""
-    plan = make_plan(chain(56, 64, 1, 1, 1, 1), TARGET, 2)
+    plan = make_plan(chain(40, 64, 1, 1, 1, 1), TARGET, 2)
     assert len({choice.split.name.split("/")[0] for choice in plan.choices}) == 1
     assert all(len(choice.split.pieces) >= 2 for choice in plan.choices)
     assert plan.program().steps[-1].phase == 0
+
+
+def test_large_tensors_use_memory_again() -> None:
+    """Cores wait for each other where what they are done with is large: one core's steps need two tensors at a time,
+    and so do two cores' steps."""
+    graph = chain(100, 32, 1, 1, 1, 1, 1, 1)
+    problem = build(graph, Costs(TARGET.on(TARGET.machine.sized(2))), 2)
+    rows = among(problem, lambda name: name == "H2").chosen
+    choices = [own[i] for own, i in zip(problem.choices, rows, strict=True)]
+    assert all(choice.split.name == "H2" for choice in choices)
+    program = schedule(graph, TARGET, choices, 2)
+    assert program.arena_bytes < 3 * graph.type("x").bytes
+    prove(graph, program)
 
 
 def test_halos_need_a_barrier() -> None:
