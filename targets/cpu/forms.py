@@ -33,7 +33,7 @@ from targets.cpu.lower import is_linear
 from targets.cpu.precision import precisions_of
 from targets.cpu.quantized import quantized_forms
 from targets.cpu.sparse import MOST_LINES, taps_of
-from targets.cpu.winograd import tiles_of
+from targets.cpu.winograd import tile_of, winograd_forms
 
 __all__ = ["forms", "is_depthwise"]
 
@@ -113,14 +113,14 @@ def _convolutions(graph: Graph, node: Node, precision: str) -> list[Form]:
 
 
 def _winograd(graph: Graph, node: Node, winograd: str) -> list[Form]:
-    """Winograd's algorithm for each size of tiles that suits the convolution; pieces begin at tiles."""
+    """Those of Winograd's algorithm; pieces begin at tiles."""
     return [
         replace(
-            _form(graph, node, BLOCK16, BLOCK16, f"winograd{tile}"),
-            grain=(1, 1, tile, tile),
-            arithmetic=f"winograd{tile}",
+            _form(graph, node, BLOCK16, BLOCK16, name),
+            grain=(1, 1, tile_of(name), tile_of(name)),
+            arithmetic=name,
         )
-        for tile in tiles_of(graph, node, winograd)
+        for name in winograd_forms(graph, node, winograd)
     ]
 
 

@@ -32,7 +32,7 @@ from targets.cpu.precision import rounded, stored_type
 from targets.cpu.quantized import lower_quantized
 from targets.cpu.sparse import Stream, conv_stream, matrix_stream, taps_of
 from targets.cpu.tiling import Engine, Tiling, tiling
-from targets.cpu.winograd import transformed
+from targets.cpu.winograd import is_lean, tile_of, transformed
 from targets.machine import Machine
 
 __all__ = ["COPIES", "TILING", "copy_attributes", "is_linear", "kernel_name", "lower", "lower_sum", "reorder"]
@@ -113,9 +113,13 @@ _TRANSFORMED: WeakKeyDictionary[Value, dict[str, np.ndarray]] = WeakKeyDictionar
 
 
 def _winograd(graph: Graph, node: Node, form: Form) -> Lowered:
-    """As packed, but for the weights: [(m + 2)^2, K, C], with the places of a tile for groups."""
-    tile = int(form.implementation.removeprefix("winograd"))
+    """As packed, but for the weights, unless each run transforms them: [(m + 2)^2, K, C], with the places of a tile
+    for groups."""
+    tile = tile_of(form.implementation)
     found = _conv(graph, node, replace(form, implementation="packed"))
+    attributes = tuple(sorted((*found.attributes, Attribute("tile", ints=(tile,))), key=lambda a: a.name))
+    if is_lean(form.implementation):
+        return Lowered("conv_winograd", found.inputs, attributes)
     value = graph.values[node.inputs[1] or ""]
     assert value.data is not None
     made = _TRANSFORMED.setdefault(value, {})
@@ -123,8 +127,7 @@ def _winograd(graph: Graph, node: Node, form: Form) -> Lowered:
         made[form.implementation] = weight16(transformed(value.data, tile))
     type = TensorType(DType.F32, ((tile + 2) ** 2, *value.data.shape[:2]))
     weights = Operand(data=made[form.implementation], type=type, layout=Layout.WEIGHT16)
-    attributes = sorted((*found.attributes, Attribute("tile", ints=(tile,))), key=lambda a: a.name)
-    return Lowered("conv_winograd", (found.inputs[0], weights, *found.inputs[2:]), tuple(attributes))
+    return Lowered("conv_winograd", (found.inputs[0], weights, *found.inputs[2:]), attributes)
 
 
 def _depthwise_planar(graph: Graph, node: Node) -> Lowered:

@@ -38,6 +38,7 @@ from targets.base import Form, Layout, Lowered, attributes_of, block_grain
 from targets.cpu.lower import COPIES, copy_attributes, is_linear, tiling_of
 from targets.cpu.quantized import quantized_boxes
 from targets.cpu.sparse import BLOCK, MATRIX_CHANNELS
+from targets.cpu.winograd import is_lean
 from targets.machine import Machine
 
 __all__ = ["grain", "restrict", "splittable", "work"]
@@ -136,7 +137,7 @@ def _conv(graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part) ->
     if form.implementation == "depthwise":
         return [part.reads[0], (filters, *rest[1:]), bias, *residual]
     weights: Box | None = None
-    if form.implementation.startswith("winograd"):
+    if form.implementation.startswith("winograd") and not is_lean(form.implementation):
         transformed = lowered.inputs[1]
         assert transformed is not None
         assert transformed.type is not None

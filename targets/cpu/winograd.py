@@ -1,4 +1,8 @@
-"""Weights of Winograd's convolution F(m x m, 3 x 3), transformed when packing (runtime_c/src/kernels/winograd.h)."""
+"""Winograd's convolution F(m x m, 3 x 3): the forms of it that a convolution has, and its weights
+(runtime_c/src/kernels/winograd.h).
+
+Form "winograd4" is that of 4 x 4 tiles with weights transformed when packing, "winograd4-lean" with those of a
+convolution, which are transformed in each run."""
 
 from __future__ import annotations
 
@@ -9,9 +13,10 @@ import numpy as np
 from packer.ir import Graph, Node
 from packer.ir.ops import Conv
 
-__all__ = ["POINTS", "SETTINGS", "TILES", "tiles_of", "transformed"]
+__all__ = ["POINTS", "SETTINGS", "TILES", "is_lean", "tile_of", "transformed", "winograd_forms"]
 
 TILES = (2, 4, 6)  # m: outputs along each side of a tile
+LEAN = 1e6  # bytes of weights that are worth being kept small
 # The positive points of interpolation; with each p there is -p, besides 0 and infinity.
 POINTS: dict[int, tuple[float, ...]] = {2: (1.0,), 4: (0.625, 1.5), 6: (0.5, 1.0, 2.0)}
 
@@ -37,9 +42,19 @@ def transformed(weights: np.ndarray, tile: int) -> np.ndarray:
 SETTINGS: dict[str, tuple[int, ...]] = {"off": (), "strict": (2, 4), "fast": (2, 4, 6)}
 
 
-def tiles_of(graph: Graph, node: Node, setting: str) -> tuple[int, ...]:
-    """The sizes of tiles by which `setting` allows a convolution to be computed: none unless it has a kernel of 3x3
-    known when packing, stride 1, and groups of whole blocks of 16 channels."""
+def tile_of(form: str) -> int:
+    """m of a form of this name."""
+    return int(form.removeprefix("winograd").removesuffix("-lean"))
+
+
+def is_lean(form: str) -> bool:
+    """Whether a form of this name transforms its weights in each run."""
+    return form.endswith("-lean")
+
+
+def winograd_forms(graph: Graph, node: Node, setting: str) -> tuple[str, ...]:
+    """The forms by which `setting` allows a convolution to be computed: none unless it has a kernel of 3x3 known when
+    packing, stride 1, and groups of whole blocks of 16 channels."""
     op, weights = node.op, graph.type(node.inputs[1] or "")
     assert isinstance(op, Conv)
     if weights.shape[2:] != (3, 3) or op.strides != (1, 1) or op.dilations != (1, 1):
@@ -49,4 +64,5 @@ def tiles_of(graph: Graph, node: Node, setting: str) -> tuple[int, ...]:
         return ()
     if graph.constant(node.inputs[1]) is None or channels == 0 or graph.type(node.outputs[0]).elements == 0:
         return ()
-    return SETTINGS[setting]
+    suffixes = ("", "-lean") if 4 * weights.elements >= LEAN else ("",)
+    return tuple(f"winograd{tile}{suffix}" for tile in SETTINGS[setting] for suffix in suffixes)

@@ -11,7 +11,10 @@
 
 enum {
   BAND_BYTES = 768 * 1024, /* of transformed inputs and products: they stay in the second-level cache */
-  LEAST_TILES = 56,        /* of a band, so that weights are worth being fetched */
+  LEAST_TILES = 56,        /* of a band, so that weights are worth being fetched, */
+  LEAST_TILES_LEAN = 112,  /* or being transformed */
+  UNIT = 2,                /* blocks of 16 output channels whose weights are transformed together */
+  CHANNELS = 32,           /* input channels, likewise: whole chains */
 };
 
 /* Tiles are numbered along rows, then rows, then images. A task computes a band of neighbouring tiles by a run of blocks of
@@ -24,10 +27,12 @@ typedef struct winograd_state {
   ert_weight_strides w; /* its groups are the taps */
   int64_t bias_group;
   int64_t tile, taps;        /* m, and (m + 2)^2 */
+  bool lean;                 /* weights are those of a convolution, and transformed here */
   int64_t high, wide, tiles; /* tiles of an image, and all */
   int64_t blocks, in_blocks; /* of 16 output and input channels of a group */
   int64_t bands, runs;       /* tasks of a group */
-  int64_t most, x_tap;       /* tiles of the largest band; floats of its inputs for one of the taps */
+  int64_t chunk, chunks; /* input channels whose transformed inputs lie together; how many times so many there are */
+  int64_t most, x_tap;   /* tiles of the largest band; floats of a chunk of its inputs for one of the taps */
 } winograd_state;
 
 static edgert_status prove(const ert_prepare *p, winograd_state *s) {
@@ -51,13 +56,17 @@ static edgert_status prove(const ert_prepare *p, winograd_state *s) {
     return ert_reject(p, "channels and filters of a group", "multiples of 16", "%" PRId64 " and %" PRId64, g->channels,
                       g->filters);
   s->taps = (s->tile + 2) * (s->tile + 2);
+  s->lean = w->rank == 5;
   s->blocks = ert_ceil_divide(g->filters, 16);
   s->in_blocks = ert_ceil_divide(g->channels, 16);
+  s->chunk = s->lean ? CHANNELS : s->in_blocks * 16;
+  s->chunks = ert_ceil_divide(s->in_blocks * 16, s->chunk);
   const int64_t weights[3] = {s->taps, g->groups * g->filters, g->channels};
+  const int64_t plain[5] = {g->groups, g->filters, g->channels, 3, 3};
   const int64_t filters[2] = {g->groups, g->filters};
   ERT_TRY(ert_expect_dtype(p, w, EDGERT_F32));
   ERT_TRY(ert_expect_layout(p, w, ERT_LAYOUT_WEIGHT16));
-  ERT_TRY(ert_expect_shape(p, w, 3, weights));
+  ERT_TRY(s->lean ? ert_expect_shape(p, w, 5, plain) : ert_expect_shape(p, w, 3, weights));
   if (bias) {
     ERT_TRY(ert_expect_dtype(p, bias, EDGERT_F32));
     ERT_TRY(ert_expect_layout(p, bias, ERT_LAYOUT_BLOCK16));
@@ -66,11 +75,16 @@ static edgert_status prove(const ert_prepare *p, winograd_state *s) {
   return residual ? ert_expect_same_type(p, y, residual) : EDGERT_OK;
 }
 
-/* Floats of the transformed inputs and the products of a band of `tiles` tiles; false if they overflow. */
-static bool band_floats(const winograd_state *s, int64_t tiles, int64_t blocks, size_t *floats) {
-  const size_t channels = ((size_t)s->in_blocks + (size_t)blocks) * 16;
-  return ert_multiply(channels, (size_t)tiles, floats) && ert_add(*floats, 32, floats) &&
-         ert_multiply(*floats, (size_t)s->taps, floats) && *floats <= SIZE_MAX / 64;
+/* Floats of a tap that transformed weights in scratch are apart: an odd number of cache lines. */
+enum { WEIGHTS_TAP = UNIT * CHANNELS * 16 + 16 };
+
+/* Floats of the transformed inputs and the products of a band of `tiles` tiles, and of transformed weights; false if they
+ * overflow. */
+static bool band_floats(const winograd_state *s, int64_t tiles, size_t *floats) {
+  const size_t chunks = (size_t)s->chunks, blocks = s->lean ? UNIT : (size_t)s->blocks;
+  const size_t fixed = chunks * 16 + 16 + (s->lean ? WEIGHTS_TAP : 0);
+  return ert_multiply(chunks * (size_t)s->chunk + blocks * 16, (size_t)tiles, floats) &&
+         ert_add(*floats, fixed, floats) && ert_multiply(*floats, (size_t)s->taps, floats) && *floats <= SIZE_MAX / 64;
 }
 
 /* Bands that stay in the cache, unless that makes them small; more of them, or runs of channels, until all workers have as
@@ -78,9 +92,9 @@ static bool band_floats(const winograd_state *s, int64_t tiles, int64_t blocks, 
 static bool cut(winograd_state *s, uint32_t workers, size_t *floats) {
   const ert_conv_geometry *g = &s->g;
   size_t one;
-  if (!band_floats(s, 1, s->blocks, &one)) return false;
+  if (!band_floats(s, 1, &one)) return false;
   const int64_t fitting = (int64_t)(BAND_BYTES / sizeof(float) / one) / 14 * 14;
-  s->bands = ert_ceil_divide(s->tiles, ert_max64(fitting, LEAST_TILES));
+  s->bands = ert_ceil_divide(s->tiles, ert_max64(fitting, s->lean ? LEAST_TILES_LEAN : LEAST_TILES));
   s->runs = 1;
   const double products = (double)g->channels * 16 * (double)s->blocks * (double)s->taps * (double)s->tiles;
   const int64_t pieces = ert_pieces(g->groups * s->bands, products * (double)g->groups, workers);
@@ -90,9 +104,8 @@ static bool cut(winograd_state *s, uint32_t workers, size_t *floats) {
   else
     s->runs = ert_min64(pieces, units);
   s->most = ert_ceil_divide(s->tiles, s->bands);
-  s->x_tap =
-      s->in_blocks * s->most * 16 + 16; /* an odd number of cache lines, so that taps do not displace each other */
-  return band_floats(s, s->most, s->blocks, floats);
+  s->x_tap = s->chunk * s->most + 16; /* an odd number of cache lines, so that taps do not displace each other */
+  return band_floats(s, s->most, floats);
 }
 
 static edgert_status winograd_prepare(ert_prepare *p) {
@@ -152,7 +165,7 @@ static void transform_inputs(const winograd_state *s, const float *x, int64_t gr
           .row = part.row * s->tile - g->pad[1],
           .column = part.column * s->tile - g->pad[2],
           .tiles = (size_t)part.tiles,
-          .y = to + (block * (end - begin) + part.at) * 16,
+          .y = to + block * 16 / s->chunk * s->taps * s->x_tap + block * 16 % s->chunk * (end - begin) + part.at * 16,
           .y_tap = s->x_tap,
       };
       s->simd->winograd_input(&in);
@@ -200,10 +213,58 @@ static void transform_outputs(const ert_step *step, int64_t group, int64_t block
     }
 }
 
+/* The weights of some channels for UNIT blocks of filters become those of tiles, and are multiplied, while the next ones are
+ * fetched; a unit's products are complete before the next unit. */
+static void multiply_lean(const ert_step *step, int64_t group, int64_t block, int64_t blocks, int64_t begin,
+                          int64_t end, float *inputs) {
+  const winograd_state *s = step->state;
+  const int64_t tiles = end - begin, channels = s->g.channels, y_tap = UNIT * s->most * 16 + 16;
+  float *weights = inputs + s->chunks * s->taps * s->x_tap, *products = weights + s->taps * WEIGHTS_TAP;
+  for (int64_t unit = 0; unit < blocks; unit += UNIT) {
+    const int64_t count = ert_min64(UNIT, blocks - unit);
+    const float *w = (const float *)step->in[1]->data + group * s->w.group + (block + unit) * s->w.block;
+    for (int64_t c = 0; c < channels; c += CHANNELS) {
+      const int64_t depth = ert_min64(CHANNELS, channels - c);
+      for (int64_t b = 0; b < count; b++)
+        for (int64_t part = 0; part < depth; part += 16) {
+          const ert_winograd_weights of = {
+              .tile = (int)s->tile,
+              .w = w + b * s->w.block + (c + part) * 9 * 16,
+              .y = weights + (b * CHANNELS + part) * 16,
+              .y_tap = WEIGHTS_TAP,
+              .channels = (size_t)ert_min64(16, depth - part),
+          };
+          s->simd->winograd_weights(&of);
+        }
+      /* What comes next: the same filters' next channels, or the first ones of the next filters. */
+      const bool last = c + CHANNELS >= channels;
+      const float *next = last ? w + UNIT * s->w.block : w + (c + CHANNELS) * 9 * 16;
+      const size_t lines = (size_t)(CHANNELS * 9 * UNIT / s->taps) + 1;
+      for (int64_t t = 0; t < s->taps; t++) {
+        const int64_t at = t * UNIT / s->taps;
+        const ert_winograd_product d = {
+            .x = inputs + (c / CHANNELS * s->taps + t) * s->x_tap,
+            .w = weights + t * WEIGHTS_TAP,
+            .w_block = CHANNELS * 16,
+            .y = products + t * y_tap,
+            .tiles = (size_t)tiles,
+            .blocks = (size_t)count,
+            .channels = (size_t)depth,
+            .add = c > 0,
+            .ahead = next + at * s->w.block + (t - at * s->taps / UNIT) * (int64_t)lines * 16,
+            .lines = lines,
+        };
+        s->simd->winograd_multiply(&d);
+      }
+    }
+    transform_outputs(step, group, block + unit, count, begin, end, products, y_tap);
+  }
+}
+
 static void winograd_run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   if (begin == end) return; /* an empty output has no state */
   const winograd_state *s = step->state;
-  float *inputs = scratch, *products = inputs + s->taps * s->x_tap;
+  float *inputs = scratch, *products = inputs + s->chunks * s->taps * s->x_tap;
   int64_t transformed = -1;
   for (int64_t i = begin; i < end; i++) {
     const int64_t run = i % s->runs, band = i / s->runs % s->bands, group = i / s->runs / s->bands;
@@ -213,6 +274,10 @@ static void winograd_run(const ert_step *step, int64_t begin, int64_t end, void 
     const int64_t tap = blocks * (last - first) * 16 + 16;
     if (transformed != i / s->runs) transform_inputs(s, step->in[0]->data, group, first, last, inputs);
     transformed = i / s->runs;
+    if (s->lean) {
+      multiply_lean(step, group, block, blocks, first, last, inputs);
+      continue;
+    }
     for (int64_t t = 0; t < s->taps; t++) {
       const ert_winograd_product d = {
           .x = inputs + t * s->x_tap,

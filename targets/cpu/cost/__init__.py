@@ -44,6 +44,7 @@ from targets.cpu.cost.direct import direct_seconds
 from targets.cpu.cost.quantized import conv_quantized_seconds, linear_quantized_seconds
 from targets.cpu.cost.sparse import conv_sparse_seconds, linear_sparse_seconds
 from targets.cpu.cost.winograd import winograd_seconds
+from targets.cpu.winograd import TILES
 from targets.machine import Machine
 
 __all__ = ["reorder_seconds", "seconds"]
@@ -60,9 +61,7 @@ _CONVOLUTIONS: dict[str, _Model] = {
     "im2col-caffe": matrix.im2col_seconds,
     "im2col-nhwc": matrix.im2col_seconds,
     "sparse": conv_sparse_seconds,
-    "winograd2": winograd_seconds,
-    "winograd4": winograd_seconds,
-    "winograd6": winograd_seconds,
+    **{f"winograd{tile}{suffix}": winograd_seconds for tile in TILES for suffix in ("", "-lean")},
 }
 _MODELS: dict[type, _Model] = {
     Binary: pointwise.pointwise_seconds,

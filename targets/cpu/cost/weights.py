@@ -5,6 +5,7 @@ from __future__ import annotations
 from packer.ir.ops import Conv, MatMul
 from targets.base import Form, Work
 from targets.cpu.precision import stored_type
+from targets.cpu.winograd import is_lean, tile_of
 
 __all__ = ["weights"]
 
@@ -18,7 +19,7 @@ def weights(work: Work, form: Form) -> float:
     count, name = work.inputs[1].elements, form.implementation
     if name == "sparse":
         return _NONZERO * work.density * count
-    if name.startswith("winograd"):
-        edge = int(name.removeprefix("winograd")) + 2
+    if name.startswith("winograd") and not is_lean(name):
+        edge = tile_of(name) + 2
         return 4.0 * count * edge * edge / 9
     return float(count * stored_type(name).bytes)

@@ -10,31 +10,35 @@ from targets.cpu.cost.at import At
 from targets.cpu.cost.conv import geometry
 from targets.cpu.cost.operands import stored
 from targets.cpu.cost.pointwise import activation_cycles
+from targets.cpu.winograd import is_lean, tile_of
 
 __all__ = ["winograd_seconds"]
 
 _BAND = 768 * 1024  # bytes of the transformed inputs and products of a band
-_LEAST = 56  # tiles of a band
+_LEAST = {False: 56, True: 112}  # tiles of a band, by whether weights are transformed for it
+_UNIT = 2  # blocks of filters of which there are products at a time, where weights are transformed
 _SHAPES = {16: (14, 2), 8: (6, 1), 4: (6, 1)}  # (tiles, blocks) of most products, by the floats of a vector
 _CHAIN = 32.0  # channels whose products are added up at a time
 _ADDED = 0.5  # part of adding up chains that does not hide behind their products
 _SHAPE = 12.0  # cycles to start and end a product of some tiles
 _FORWARD = {2: 70.0, 4: 300.0, 6: 520.0}  # cycles to transform the inputs of a tile: a vector of each of its places
 _BACK = {2: 50.0, 4: 200.0, 6: 430.0}  # and outputs
-_PACE = 1.03  # of the products, which begin in another place for each point of a tile
+_KERNEL = {2: 70.0, 4: 125.0, 6: 230.0}  # and weights of a channel for 16 filters, with their way through the caches
+# Of products, which begin in another place for each point of a tile, and for few channels if weights are transformed.
+_PACE = {False: 1.03, True: 1.15}
 _EXPOSED = 0.5  # part of the shorter of multiplying and fetching weights that does not hide behind the longer
 _READ, _WRITTEN = 0.3, 0.4  # what part of moving inputs and outputs does not hide behind computing
 
 
 def winograd_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
-    op, g, tile = work.op, geometry(work), int(form.implementation.removeprefix("winograd"))
+    op, g, tile, lean = work.op, geometry(work), tile_of(form.implementation), is_lean(form.implementation)
     assert isinstance(op, Conv)
     assert work.inputs[0] is not None
     taps, blocks, vectors = (tile + 2) ** 2, -(-g.filters // 16), 16 // at.lanes
     tiles = g.images * -(-g.out[1] // tile) * -(-g.out[2] // tile)
     inside = -(-g.channels // 16)
-    one = (inside + blocks) * 64.0 * taps
-    bands = -(-tiles // max(int(_BAND // one) // 14 * 14, _LEAST))
+    one = (inside + (_UNIT if lean else blocks)) * 64.0 * taps
+    bands = -(-tiles // max(int(_BAND // one) // 14 * 14, _LEAST[lean]))
     band = tiles / bands
 
     most, wide = _SHAPES[at.lanes]
@@ -42,9 +46,11 @@ def winograd_seconds(work: Work, form: Form, distances: Sequence[float], at: At)
     count = band / shapes * vectors * wide
     products = g.channels * max(count / at.fma, wide * vectors / at.load + band / shapes * 0.5, at.latency)
     products += _SHAPE + (1 + _ADDED * g.channels / _CHAIN) * count / at.store
-    cycles = bands * taps * shapes * blocks / wide * products
-    busy = _PACE * cycles * at.cycle / at.efficiency.dense
-    weights = taps * blocks * g.channels * 64.0
+    cycles = _PACE[lean] * bands * taps * shapes * blocks / wide * products
+    if lean:
+        cycles += bands * blocks * g.channels * vectors * _KERNEL[tile]
+    busy = cycles * at.cycle / at.efficiency.dense
+    weights = (9 if lean else taps) * blocks * g.channels * 64.0
     fetch = at.moved(weights, distances[1]) + (bands - 1) * at.moved(weights, weights + band * one)
 
     kept = at.reach(band * one)[0]  # a byte of transformed inputs and products, written and read

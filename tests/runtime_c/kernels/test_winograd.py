@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -24,12 +25,12 @@ def attributes(op: Conv, tile: int) -> tuple[Attribute, ...]:
 
 
 def check(case: Case, tile: int, inplace: int | None = None) -> None:
-    """The kernel gives the reference's outputs in any partition."""
-    inputs = [case.x, transformed(case.w, tile), case.grouped[1], case.residual]
-    check_step(
-        "conv_winograd", inputs, [case.want], [case.output], attributes(case.op, tile),
-        1e-4 if tile == 6 else 2e-5, layouts=(*LAYOUTS, BLOCK16), inplace=inplace,
-    )  # fmt: skip
+    """The kernel gives the reference's outputs in any partition, whenever weights are transformed."""
+    for w in (transformed(case.w, tile), case.grouped[0]):
+        check_step(
+            "conv_winograd", [case.x, w, case.grouped[1], case.residual], [case.want], [case.output],
+            attributes(case.op, tile), 1e-4 if tile == 6 else 2e-5, layouts=(*LAYOUTS, BLOCK16), inplace=inplace,
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize("tile", TILES)
@@ -70,14 +71,13 @@ def test_residual_in_place() -> None:
 def test_parts_that_begin_at_tiles_give_the_same_bits(tile: int) -> None:
     rng = np.random.default_rng(10)
     x, w = random_array(rng, (1, 80, 30, 26), DType.F32), weights(rng, 48, 80, 3, 3)
-    packed = transformed(w, tile)
 
     def run(isa: str, op: Conv, x: np.ndarray, packed: np.ndarray) -> np.ndarray:
         high, wide = (x.shape[2 + i] + op.pads[i] + op.pads[2 + i] - 2 for i in range(2))
         y = TensorType(DType.F32, (1, packed.shape[1], high, wide))
         return run_step("conv_winograd", [x, packed], [y], attributes(op, tile), (BLOCK16, WEIGHT16, BLOCK16), isa)[0]
 
-    for isa in isas():
+    for isa, packed in itertools.product(isas(), (transformed(w, tile), w[None])):
         whole, cut = run(isa, SAME, x, packed), 2 * tile
         top = run(isa, Conv((1, 1), (1, 1, 0, 1), (1, 1)), x[:, :, : cut + 1], packed)
         bottom = run(isa, Conv((1, 1), (0, 1, 1, 1), (1, 1)), x[:, :, cut - 1 :], packed)
@@ -89,6 +89,20 @@ def test_parts_that_begin_at_tiles_give_the_same_bits(tile: int) -> None:
 def test_nothing() -> None:
     for n, k in ((0, 4), (1, 0)):
         check(Case(SAME, np.ones((n, 3, 5, 5), np.float32), np.ones((k, 3, 3, 3), np.float32)), 4)
+
+
+def test_weights_of_a_run_are_those_of_the_packer() -> None:
+    """Where one input is 1, outputs are weights, but for rounding."""
+    x = np.zeros((1, 40, 13, 13), np.float32)
+    x[0, 35, 6, 6] = 1
+    w = weights(np.random.default_rng(12), 50, 40, 3, 3)
+    for isa, tile in itertools.product(isas(), TILES):
+        y = [TensorType(DType.F32, (1, 50, 13, 13))]
+        inputs, layouts = [x, w[None]], (BLOCK16, WEIGHT16, BLOCK16)
+        got = run_step("conv_winograd", inputs, y, attributes(SAME, tile), layouts, isa)[0]
+        want = np.zeros_like(got)
+        want[0, :, 5:8, 5:8] = w[:, 35, ::-1, ::-1]
+        assert np.abs(got - want).max() < 1e-5 * np.abs(w).max()
 
 
 def test_operands_are_proven() -> None:
@@ -117,6 +131,10 @@ def test_operands_are_proven() -> None:
         {"w": w[:-1]},
         {"w": w[:, :, :-1]},
         {"w": w[:, :-1]},
+        {"w": np.ones((1, 4, 3, 3), np.float32)},
+        {"w": np.ones((1, 4, 3, 3, 2), np.float32)},
+        {"w": np.ones((1, 4, 2, 3, 3), np.float32)},
+        {"w": np.ones((2, 2, 3, 3, 3), np.float32)},
         {"y": TensorType(DType.F32, (1, 17, 5, 5))},
         {"y": TensorType(DType.F32, (1, 4, 5, 6))},
         {"y": TensorType(DType.I32, (1, 4, 5, 5))},
@@ -143,5 +161,6 @@ def test_errors_of_tiles_in_multiples_of_other_algorithms(channels: int) -> None
     for isa in isas():
         packed = error(run_step("conv", [x, w[None]], y, attributes_of(SAME), layouts, isa)[0])
         for tile, most in ((2, 1.5), (4, 4.0), (6, 20.0)):
-            inputs = [x, transformed(w, tile)]
-            assert error(run_step("conv_winograd", inputs, y, attributes(SAME, tile), layouts, isa)[0]) < most * packed
+            for stored in (transformed(w, tile), w[None]):
+                got = run_step("conv_winograd", [x, stored], y, attributes(SAME, tile), layouts, isa)[0]
+                assert error(got) < most * packed

@@ -178,6 +178,49 @@ static void winograd_output(const ert_winograd_output *out) {
     winograd_output_tiles(&ert_winograd_6, out);
 }
 
+/* The three weights g along one dimension at the points. */
+ERT_INLINE void winograd_kernel(const ert_winograd *k, const vf g0, const vf g1, const vf g2, vf *out) {
+  out[0] = g0 * vsplat(k->scale[0]);
+  WINOGRAD_EACH(i, k->tile / 2) {
+    const float scale = k->scale[i + 1], point = k->point[i];
+    const vf even = vsplat(scale) * g0 + vsplat(scale * point * point) * g2;
+    out[2 * i + 1] = even + vsplat(scale * point) * g1;
+    out[2 * i + 2] = even - vsplat(scale * point) * g1;
+  }
+  out[k->tile + 1] = g2;
+}
+
+ERT_INLINE void winograd_weights_of(const ert_winograd *k, const ert_winograd_weights *w) {
+  const int edge = k->tile + 2;
+  const size_t step = w->channels * 16;
+  for (size_t at = 0; at < step; at += VL) {
+    vf lines[3][ERT_WINOGRAD_EDGE];
+    const float *g = w->w + at;
+    WINOGRAD_EACH(j, 3)
+    winograd_kernel(k, vload(g + (size_t)j * step), vload(g + (size_t)(j + 3) * step),
+                    vload(g + (size_t)(j + 6) * step), lines[j]);
+    float *y = w->y + at;
+#pragma GCC unroll WINOGRAD_OUTPUT_AT_ONCE
+    for (int i = 0; i < edge; i++) {
+      vf out[ERT_WINOGRAD_EDGE];
+      winograd_kernel(k, lines[0][i], lines[1][i], lines[2][i], out);
+      WINOGRAD_EACH(j, edge) {
+        vstore(y, out[j]);
+        y += w->y_tap;
+      }
+    }
+  }
+}
+
+static void winograd_weights(const ert_winograd_weights *w) {
+  if (w->tile == 2)
+    winograd_weights_of(&ert_winograd_2, w);
+  else if (w->tile == 4)
+    winograd_weights_of(&ert_winograd_4, w);
+  else
+    winograd_weights_of(&ert_winograd_6, w);
+}
+
 /* The shapes X(tiles, blocks) of products that fit the registers of this instruction set. */
 #if ERT_VECTOR_BYTES == 64
 #define WINOGRAD_SHAPES_1(X) \
@@ -253,7 +296,7 @@ ERT_INLINE void winograd_shape(const ert_winograd_product *d, const float *x, co
 #pragma GCC unroll 4
       for (int v = 0; v < Q * V16; v++) {
         float *to = y + (v / V16) * x_block + p * 16 + (v % V16) * VL;
-        vstore(to, chain ? vload(to) + acc[p][v] : acc[p][v]);
+        vstore(to, chain || d->add ? vload(to) + acc[p][v] : acc[p][v]);
       }
     }
   }
@@ -296,14 +339,15 @@ static const struct winograd_width *winograd_width_for(size_t tiles, size_t bloc
   return width;
 }
 
-/* The weights of the next blocks are fetched into the second-level cache while those before them are used. */
+/* What comes next is fetched into the second-level cache meanwhile. */
 static void winograd_multiply(const ert_winograd_product *d) {
   for (size_t block = 0; block < d->blocks;) {
     const struct winograd_width *width = winograd_width_for(d->tiles, d->blocks - block);
     const float *w = d->w + (ptrdiff_t)block * d->w_block;
-    const float *ahead = w + (ptrdiff_t)width->blocks * d->w_block;
+    const float *ahead = d->ahead ? d->ahead : w + (ptrdiff_t)width->blocks * d->w_block;
     const size_t shapes = (d->tiles + width->most - 1) / width->most;
-    const size_t lines = (4 * width->blocks + shapes - 1) / shapes;
+    const size_t lines = d->ahead ? (d->lines * 4 + shapes * d->channels - 1) / (shapes * d->channels)
+                                  : (4 * width->blocks + shapes - 1) / shapes;
     for (size_t shape = 0, begin = 0; shape < shapes; shape++) {
       const size_t count = (d->tiles - begin) / (shapes - shape);
       float *y = d->y + (block * d->tiles + begin) * 16;

@@ -61,6 +61,31 @@ static void winograd_input(const ert_winograd_input *in) {
     }
 }
 
+/* The three weights g, `step` apart, at the points. */
+static void winograd_kernel(const ert_winograd *k, const float *g, int step, float *out) {
+  out[0] = g[0] * k->scale[0];
+  for (int i = 0; i < k->tile / 2; i++) {
+    const float even = g[0] + k->point[i] * k->point[i] * g[2 * step], odd = k->point[i] * g[step];
+    out[2 * i + 1] = (even + odd) * k->scale[i + 1];
+    out[2 * i + 2] = (even - odd) * k->scale[i + 1];
+  }
+  out[k->tile + 1] = g[2 * step];
+}
+
+static void winograd_weights(const ert_winograd_weights *w) {
+  const ert_winograd *k = winograd_of(w->tile);
+  const int edge = k->tile + 2;
+  for (size_t i = 0; i < w->channels * 16; i++) {
+    float g[9], lines[3][ERT_WINOGRAD_EDGE], out[ERT_WINOGRAD_EDGE];
+    for (size_t t = 0; t < 9; t++) g[t] = w->w[t * w->channels * 16 + i];
+    for (int column = 0; column < 3; column++) winograd_kernel(k, g + column, 3, lines[column]);
+    for (int row = 0; row < edge; row++) {
+      winograd_kernel(k, lines[0] + row, ERT_WINOGRAD_EDGE, out);
+      for (int column = 0; column < edge; column++) w->y[(row * edge + column) * w->y_tap + (ptrdiff_t)i] = out[column];
+    }
+  }
+}
+
 static void winograd_multiply(const ert_winograd_product *d) {
   for (size_t block = 0; block < d->blocks; block++)
     for (size_t tile = 0; tile < d->tiles; tile++)
@@ -71,7 +96,8 @@ static void winograd_multiply(const ert_winograd_product *d) {
                    d->w[(ptrdiff_t)block * d->w_block + (ptrdiff_t)(c * 16 + lane)];
           if ((c + 1) % ERT_WINOGRAD_CHAIN == 0) sum += chain, chain = 0;
         }
-        d->y[(block * d->tiles + tile) * 16 + lane] = sum + chain;
+        float *y = d->y + (block * d->tiles + tile) * 16 + lane;
+        *y = d->add ? *y + (sum + chain) : sum + chain;
       }
 }
 
