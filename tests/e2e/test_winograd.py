@@ -43,14 +43,25 @@ def kernels(path: Path) -> set[str]:
     return {step.kernel for step in edgert.read(path).programs[0].steps if step.kernel.startswith("conv")}
 
 
-@pytest.mark.parametrize("tile", [2, 4, 6])
+def stored(path: Path) -> set[int]:
+    """The ranks of the weights: 5 as convolutions have them, 3 transformed."""
+    program = edgert.read(path).programs[0]
+    steps = [step for step in program.steps if step.kernel == "conv_winograd"]
+    return {len(program.tensors[step.inputs[1]].shape) for step in steps}
+
+
+@pytest.mark.parametrize("form", [f"winograd{tile}{suffix}" for tile in (2, 4, 6) for suffix in ("", "-lean")])
 @pytest.mark.parametrize(("channels", "filters", "group"), [(20, 40, 1), (32, 64, 2)])
-def test_right_on_any_number_of_cores(tmp_path: Path, tile: int, channels: int, filters: int, group: int) -> None:
+def test_right_on_any_number_of_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, channels: int, filters: int, group: int
+) -> None:
+    monkeypatch.setattr("targets.cpu.winograd.LEAN", 0)
     network, path = model(channels, filters, group), tmp_path / "model.edge"
     x = np.random.default_rng(1).standard_normal((1, channels, 27, 22)).astype(np.float32)
     (want,) = ReferenceEvaluator(network).run(None, {"x": x})
-    pack(network, path, winograd="fast", implementation=f"winograd{tile}", cores=(1, 2, 3), golden=False)
+    pack(network, path, winograd="fast", implementation=form, cores=(1, 2, 3), golden=False)
     assert kernels(path) == {"conv_winograd"}
+    assert stored(path) == ({5} if form.endswith("-lean") else {3})
     for isa in this_machine().isas:
         answers = []
         for threads in (1, 2, 3):

@@ -33,6 +33,10 @@ def test_weights_count_as_they_are_stored() -> None:
     assert found["packed"] == dense
     assert found["winograd2"] == dense * 16 / 9
     assert found["winograd4"] == dense * 36 / 9
+    assert "winograd4-lean" not in found, "small weights need not be transformed in each run"
+    one = problem(chain(14, 256, 3))
+    found = {choice.form.implementation: bytes for choice, bytes in zip(one.choices[0], one.weights[0], strict=True)}
+    assert found["winograd2-lean"] == found["winograd4-lean"] == found["packed"] == 4 * 256 * 256 * 9
 
 
 def test_the_more_weights_are_worth_the_fewer_there_are() -> None:
