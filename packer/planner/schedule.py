@@ -261,10 +261,12 @@ class _Emitter:
         if (node.outputs[0], choice.form.outputs[0]) in self.places.of:
             return None
         for slot in node.op.inplace:
-            if slot >= len(sources) or sources[slot] < 0:
+            name = node.inputs[slot] if slot < len(node.inputs) else None
+            at = next((i for i, o in enumerate(lowered.inputs) if o is not None and o.value == name), -1)
+            if name is None or at < 0:
                 continue
-            tensor = self.tensors.all[sources[slot]]
-            buffer = self.tensors.buffer_of[sources[slot]]
+            tensor = self.tensors.all[sources[at]]
+            buffer = self.tensors.buffer_of[sources[at]]
             if buffer < 0 or self.tensors.buffers[buffer].place is not Place.ARENA:
                 continue
             if (tensor.type, tensor.layout) != output or tensor.root >= 0:
@@ -272,7 +274,7 @@ class _Emitter:
             if any(part is not None and part.reads[slot] != part.writes for part in choice.parts):
                 continue
             holders = self.tensors.names_in(buffer)
-            others = [t for i, t in enumerate(sources) if i != slot and t >= 0 and self.tensors.buffer_of[t] == buffer]
+            others = [t for i, t in enumerate(sources) if i != at and t >= 0 and self.tensors.buffer_of[t] == buffer]
             if not others and all(self.last_use.get(name, -1) <= position for name in holders):
                 return buffer
         return None

@@ -29,10 +29,23 @@ enum { X, VALUES, INDICES, COUNTS, STARTS, BIAS, RESIDUAL, MOST_INPUTS };
 
 static const ert_tensor *operand(const ert_step *step, uint32_t i) { return i < step->n_in ? step->in[i] : NULL; }
 
+/* In scratch any index finds a line; in x, where pointwise convolutions may read, not all are channels of the tile. */
+static edgert_status prove_indices(const ert_prepare *p, const sparse_state *s, int64_t tile, int64_t first,
+                                   int64_t count) {
+  const uint8_t *indices = (const uint8_t *)p->step->in[INDICES]->data + first;
+  const int64_t channels = ert_min64(s->s.tile, s->s.g.channels - tile * s->s.tile);
+  uint8_t largest = 0;
+  for (int64_t i = 0; i < count; i++) largest = indices[i] > largest ? indices[i] : largest;
+  if (count > 0 && largest >= channels)
+    return ert_reject(p, "index of a non-zero", "one of the channels of its tile", "%d of %" PRId64, largest, channels);
+  return EDGERT_OK;
+}
+
 /* The non-zeros of a tile's filters follow one another within the stream, and every 16 filters begin where `starts` says. */
 static edgert_status prove_stream(const ert_prepare *p, const sparse_state *s) {
   const ert_step *step = p->step;
   const int64_t stored = step->in[INDICES]->shape[0], filters = step->out[0]->shape[1], rows = 16 / s->s.together;
+  const bool pointwise = ert_volume(s->s.g.kernel) == 1 && step->in[INDICES]->dtype == EDGERT_U8;
   for (int64_t tile = 0; tile < s->s.tiles; tile++) {
     int64_t ended = -1;
     for (int64_t block = 0; block * 16 < filters; block++) {
@@ -49,6 +62,7 @@ static edgert_status prove_stream(const ert_prepare *p, const sparse_state *s) {
         return ert_reject(p, "start of a block of filters", "the end of the block before", "%" PRId64 ", not %" PRId64,
                           start, ended);
       ended = start + count;
+      if (pointwise) ERT_TRY(prove_indices(p, s, tile, start, count));
     }
   }
   return EDGERT_OK;
@@ -65,8 +79,8 @@ static edgert_status expect_stream(const ert_prepare *p, const ert_sparse_geomet
   ERT_TRY(ert_expect_shape(p, step->in[INDICES], 1, (const int64_t[]){step->in[VALUES]->shape[0] / s->together}));
   ERT_TRY(ert_expect_shape(p, step->in[COUNTS], 3, (const int64_t[]){s->tiles, filters / s->together, s->groups}));
   ERT_TRY(ert_expect_shape(p, step->in[STARTS], 2, (const int64_t[]){s->tiles, ert_ceil_divide(filters, 16)}));
-  if (!step->in[COUNTS]->constant || !step->in[STARTS]->constant)
-    return ert_reject(p, "counts and starts", "constants", "values that are computed");
+  if (!step->in[INDICES]->constant || !step->in[COUNTS]->constant || !step->in[STARTS]->constant)
+    return ert_reject(p, "indices, counts and starts", "constants", "values that are computed");
   if (operand(step, BIAS)) {
     ERT_TRY(ert_expect_dtype(p, step->in[BIAS], EDGERT_F32));
     ERT_TRY(ert_expect_shape(p, step->in[BIAS], 1, &filters));
@@ -84,6 +98,7 @@ static bool lay_out(sparse_state *s, size_t *inputs, size_t *floats) {
       !ert_multiply(line, (size_t)(g->most_lines + ERT_SPARSE_LINES), &size) || !ert_add(*inputs, size, &size) ||
       !ert_add(size, (size_t)g->reach + most + ERT_SPARSE_SLACK, &size) || !ert_align_up(size, 16, &s->sums_at))
     return false;
+  if (g->in_place) s->sums_at = 0;
   s->sums_filter = (most + 15) / 16 * 16;
   const int64_t columns = g->segments > 1 ? ert_ceil_divide(g->g.out[2], g->segments) + g->unit : g->g.out[2];
   const size_t summed = (size_t)(ert_ceil_divide(ert_sparse_floats(g, g->chunk, columns), 16) * 16);
@@ -223,7 +238,7 @@ static void run_block(const sparse_state *s, const ert_step *step, const sparse_
   const ert_sparse_geometry *g = &s->s;
   const bool wide = step->in[INDICES]->dtype == EDGERT_U16;
   ert_sparse d = {
-      .line = (size_t)g->line,
+      .line = (size_t)(g->in_place ? s->x.channel : g->line),
       .wide = wide,
       .together = (size_t)g->together,
       .counts_row = s->counts_row,
@@ -248,12 +263,12 @@ static void run_block(const sparse_state *s, const ert_step *step, const sparse_
     d.counts = (const uint8_t *)step->in[COUNTS]->data + tile * s->counts_tile + filter / g->together * s->counts_row;
     d.first = tile == 0;
     d.last = tile == g->tiles - 1;
-    copy_tile(s, task, tile, scratch);
+    if (!g->in_place) copy_tile(s, task, tile, scratch);
     for (int64_t row = 0; row < strip->rows; row += g->chunk) {
       const int64_t y_row = strip->row + row;
       d.rows = (size_t)ert_min64(g->chunk, strip->rows - row);
       d.floats = (size_t)ert_sparse_floats(g, (int64_t)d.rows, strip->columns);
-      d.x = scratch + row * g->line;
+      d.x = g->in_place ? task->x + tile * g->tile * s->x.channel + strip->column : scratch + row * g->line;
       d.sums = scratch + s->sums_at + (size_t)(row / g->chunk) * s->sums_chunk;
       d.y = (float *)step->out[0]->data + ert_position(&s->y, task->image, strip->depth, y_row, strip->column) +
             filter * s->y.channel;
@@ -282,7 +297,7 @@ static void sparse_run(const ert_step *step, int64_t begin, int64_t end, void *s
     task.image = rest / g->groups;
     task.x = (const float *)step->in[X]->data + task.image * s->x.image + group * g->channels * s->x.channel;
     task.strip = ert_sparse_strip_at(&s->s, depth, strip);
-    task.n_runs = ert_sparse_runs(&s->s, &s->x, &task.strip, task.runs);
+    if (!s->s.in_place) task.n_runs = ert_sparse_runs(&s->s, &s->x, &task.strip, task.runs);
     const int64_t *ends = s->ends + group * s->runs, last = ert_min64(ends[run] * 16, g->filters);
     for (int64_t k = run > 0 ? ends[run - 1] * 16 : 0; k < last; k += s->block)
       run_block(s, step, &task, group * g->filters + k, ert_min64(s->block, last - k), scratch);

@@ -6,8 +6,9 @@
 #include "kernels/partition.h"
 
 enum {
-  TILE_FLOATS = 12 * 1024, /* the inputs of a tile nearly stay in the first-level cache */
-  ROW_FLOATS = 64,         /* rows are not cut for the sake of more rows below this */
+  TILE_FLOATS = 10 * 1024,         /* the inputs of a tile nearly stay in the first-level cache */
+  CACHE_LINE = 64 / sizeof(float), /* floats */
+  ROW_FLOATS = 64,                 /* rows are not cut for the sake of more rows below this */
   MOST_SHIFTS = 16,
 };
 
@@ -108,11 +109,24 @@ static void cut_rows(ert_sparse_geometry *s, ert_sparse_limits limits) {
 static void cut_flat(ert_sparse_geometry *s, ert_sparse_limits limits) {
   const int64_t channels = ert_clamp64(s->g.channels, 1, s->tile), pixels = s->g.out[2];
   const int64_t wanted = ert_clamp64(TILE_FLOATS / channels, limits.vector, limits.most);
-  s->unit = wanted <= limits.unit_most && pixels % limits.vector != 0 ? limits.unit : limits.vector;
+  const bool halves = !s->in_place && wanted <= limits.unit_most && pixels % limits.vector != 0;
+  s->unit = halves ? limits.unit : limits.vector;
   const int64_t units = ert_ceil_divide(pixels, s->unit);
   s->segments = ert_ceil_divide(units, wanted / s->unit);
   s->line = round_up(ert_ceil_divide(units, s->segments) * s->unit, limits.vector);
   s->chunk = 1;
+}
+
+/* Whether the pixels of each channel are a line of x that begins with a line of the cache and has all of the last one, and
+ * the channels are spread over the sets of the first-level cache. If filters are many it pays to copy them closer together. */
+static bool read_in_place(const ert_sparse_geometry *s, const ert_tensor *x) {
+  const ert_conv_geometry *g = &s->unflattened;
+  const ert_strides strides = ert_strides_of(x);
+  for (int d = 0; d < 3; d++)
+    if (g->stride[d] != 1 || g->pad[d] != 0 || g->in[d] != g->out[d]) return false;
+  if (g->filters > g->channels) return false;
+  return ert_positions_joined(&strides, g->in) && (uintptr_t)x->data % 64 == 0 && strides.image % CACHE_LINE == 0 &&
+         strides.channel % CACHE_LINE == 0 && strides.channel / CACHE_LINE % 8 != 0;
 }
 
 edgert_status ert_sparse_geometry_read(const ert_prepare *p, bool joined, ert_sparse_geometry *out) {
@@ -138,6 +152,7 @@ edgert_status ert_sparse_geometry_read(const ert_prepare *p, bool joined, ert_sp
     return ert_reject(p, "lines of a tile", "as many as indices can tell apart", "more than %" PRId64, out->most_lines);
   out->tiles = ert_max64(ert_ceil_divide(g->channels, out->tile), 1);
   out->flat = pointwise && joined;
+  out->in_place = out->flat && out->most_lines == ERT_SPARSE_LINES && x->data && read_in_place(out, x);
   if (out->flat) {
     g->out[2] = ert_volume(g->out);
     g->out[0] = g->out[1] = 1;

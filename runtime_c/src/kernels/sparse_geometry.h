@@ -22,6 +22,7 @@ typedef struct ert_sparse_line {
 typedef struct ert_sparse_geometry {
   ert_conv_geometry g; /* of the outputs, pointwise kernels see one row if they are joined */
   bool flat;           /* that is the case: x is gathered by `unflattened` */
+  bool in_place;       /* not even that: lines are read where x has them */
   ert_conv_geometry unflattened;
   int64_t rows;             /* of a strip; the last one may have fewer */
   int64_t strips, segments; /* of one image, group and output depth; segments are cut evenly, in `unit`s of columns */

@@ -141,6 +141,26 @@ def test_weights_that_lie_in_blocks_are_packed_from_the_planar_copy() -> None:
     assert program.tensors[pack.inputs[0]].layout is planar
 
 
+@pytest.mark.parametrize("zeros", [0.0, 0.9])
+def test_a_residual_that_nobody_else_reads_is_overwritten(zeros: float) -> None:
+    """Whichever operand of the step it is."""
+    rng = np.random.default_rng(0)
+    weights = (rng.standard_normal((32, 32, 3, 3)) * (rng.random((32, 32, 3, 3)) >= zeros)).astype(np.float32)
+    op, square = Conv((1, 1), (1, 1, 1, 1), (1, 1)), TensorType(DType.F32, (1, 32, 20, 20))
+    nodes = [
+        Node(Unary("abs"), ("x",), ("a",), ("abs",)),
+        Node(Unary("exp"), ("x",), ("b",), ("exp",)),
+        Node(op, ("a", "c", None, "b"), ("y",), ("conv",)),
+        Node(op, ("y", "c"), ("z",), ("conv",)),
+    ]
+    values = [*(Value(name, square) for name in "xabyz"), Value.constant("c", weights)]
+    program = cheapest(graph_of(nodes, values, ("x",), ("z",)))
+    step = next(s for s in program.steps if program.tensors[s.outputs[0]].name == "y")
+    assert (step.kernel == "conv_sparse") == (zeros > 0)
+    out = program.tensors[step.outputs[0]]
+    assert [program.tensors[i].offset for i in step.inputs if i >= 0 and program.tensors[i].name == "b"] == [out.offset]
+
+
 def test_views_of_the_callers_memory_are_copied_to_outputs() -> None:
     flat, square = TensorType(DType.F32, (6,)), TensorType(DType.F32, (2, 3))
     constant = Value.constant("c", np.arange(6, dtype=np.float32))

@@ -11,7 +11,7 @@ from packer.ir.ops import Activation, Conv
 from packer.ir.types import DType, TensorType
 from targets.base import Attribute, attributes_of
 from tests.runtime_c.kernels.convolutions import Case, choice, empty_cases, random_case, random_conv
-from tests.runtime_c.kernels.harness import Rejected, check_step, isas, random_array, run_step
+from tests.runtime_c.kernels.harness import Box, Rejected, check_step, isas, random_array, run_step
 
 CONSTANTS = (1, 2, 3, 4)
 
@@ -156,6 +156,27 @@ def test_strided_and_padded_pointwise() -> None:
     ):
         x, w = random_array(rng, (2, 9, 15, 29), DType.F32), sparse(rng, 18, 9, 1, 1)
         check(Case(Conv(strides, pads, (1, 1)), x, w), channels=4)
+
+
+def test_pointwise_inputs_are_read_in_place() -> None:
+    """Where every channel begins with a line of the cache, whatever lies around; indices are proven then."""
+    rng = np.random.default_rng(8)
+    for together, channels, filters in ((1, 40, 37), (4, 33, 32), (1, 1, 1)):
+        x, w = random_array(rng, (2, channels, 9, 5), DType.F32), sparse(rng, filters, channels, 1, 1)
+        stream = encode(Conv((1, 1), (0, 0, 0, 0), (1, 1)), w, 16, 1, together=together)
+        out = TensorType(DType.F32, (2, filters, 9, 5))
+        inputs = [x, *stream.operands, random_array(rng, (filters,), DType.F32)]
+        # An array begins one element behind a multiple of 64 bytes, row 3 of it 16 elements behind.
+        boxes = [Box((2, channels, 16, 5), (0, 0, 3, 0)), *[None] * 6]
+        for isa in isas():
+            how = {"isa": isa, "constants": CONSTANTS}
+            copied = run_step("conv_sparse", inputs, [out], stream.attributes, **how)[0]
+            read = run_step("conv_sparse", inputs, [out], stream.attributes, boxes=boxes, **how)[0]
+            assert read.tobytes() == copied.tobytes(), isa
+        stream.indices[-1:] = 16
+        if stream.indices.size:
+            with pytest.raises(Rejected, match="index of a non-zero\nexpected one of the channels"):
+                run_step("conv_sparse", inputs, [out], stream.attributes, boxes=boxes, constants=CONSTANTS)
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
