@@ -124,17 +124,9 @@ static void gather_band(const conv_state *s, const ert_conv_task *t, const float
     }
 }
 
-static void activate_rows(const conv_state *s, const ert_dense *d) {
-  const ert_activation *a = &s->finish.activation;
-  for (size_t b = 0; b < d->blocks; b++)
-    for (size_t r = 0; r < d->rows; r++) {
-      float *y = d->y + (ptrdiff_t)b * d->y_block + (ptrdiff_t)r * d->y_row;
-      s->simd->unary(a->kind, a->alpha, a->beta, y, y, d->pixels * 16);
-    }
-}
-
 static void multiply(const conv_state *s, const ert_dense *d) {
   (s->rounded ? s->simd->dense_bf16 : s->simd->dense)(d);
+  ert_finish_stored(&s->finish, s->simd, d->y, d->blocks, d->y_block, d->rows, d->y_row, d->pixels * 16);
 }
 
 /* Computes some blocks of a band in scratch, then stores them where their channels belong. y and residual are at the first
@@ -151,7 +143,6 @@ static void run_through_tile(const conv_state *s, const ert_conv_task *t, int64_
   const ert_blocks blocks = {tile, d->y_block, 16};
   if (residual) ert_gather_channels(residual, &s->residual, filter, filters, t->rows, t->columns, blocks);
   multiply(s, d);
-  if (s->finish.function) activate_rows(s, d);
   ert_scatter_channels(blocks, y, &s->y, filter, filters, t->rows, t->columns);
 }
 
@@ -194,7 +185,6 @@ static void run_task(const ert_step *step, const ert_conv_task *t, const void *x
     d.y_row = s->y.row;
     d.y_block = s->y.channel;
     multiply(s, &d);
-    if (s->finish.function) activate_rows(s, &d);
   }
 }
 

@@ -110,16 +110,6 @@ static void gather_rows(const depthwise_state *s, const float *x, const ert_conv
   }
 }
 
-/* Rows that follow one another at once. */
-static void activate_rows(const depthwise_state *s, const ert_depthwise *d) {
-  const ert_activation *a = &s->finish.activation;
-  const int64_t width = d->out_width * 16, rows = d->y_row == width ? 1 : d->rows, count = d->rows * width / rows;
-  for (int64_t r = 0; r < rows; r++) {
-    float *y = d->y + r * d->y_row;
-    s->simd->unary(a->kind, a->alpha, a->beta, y, y, (size_t)count);
-  }
-}
-
 static void run_task(const ert_step *step, const ert_conv_band *t, float *scratch) {
   const depthwise_state *s = step->state;
   const ert_conv_geometry *g = &s->g;
@@ -171,7 +161,7 @@ static void run_task(const ert_step *step, const ert_conv_band *t, float *scratc
   if (r && s->store_tile) ert_gather_channels(r, &s->residual, t->block * 16, count, t->rows, g->out[2], tile);
   if (r) d.residual = s->store_tile ? tile.data : r + t->block * s->residual.channel;
   s->simd->depthwise(&d);
-  if (s->finish.function) activate_rows(s, &d);
+  ert_finish_stored(&s->finish, s->simd, d.y, 1, 0, (size_t)d.rows, d.y_row, (size_t)d.out_width * 16);
   if (s->store_tile) ert_scatter_channels(tile, y, &s->y, t->block * 16, count, t->rows, g->out[2]);
 }
 

@@ -193,15 +193,6 @@ static void find_phases(const planar_state *s, const ert_conv_band *t, ert_phase
       }
 }
 
-static void activate_rows(const planar_state *s, const ert_depthwise_planar *d) {
-  const ert_activation *a = &s->finish.activation;
-  for (size_t c = 0; c < d->channels; c++)
-    for (size_t r = 0; r < d->rows; r++) {
-      float *y = d->y + (ptrdiff_t)c * d->y_channel + (ptrdiff_t)r * d->y_row;
-      s->simd->unary(a->kind, a->alpha, a->beta, y, y, d->pixels);
-    }
-}
-
 /* `clear`: scratch may have other values where no phase lies. */
 static void run_task(const ert_step *step, const ert_conv_band *t, bool clear, float *scratch) {
   const planar_state *s = step->state;
@@ -247,7 +238,7 @@ static void run_task(const ert_step *step, const ert_conv_band *t, bool clear, f
     d.residual = (const float *)residual->data + ert_position(&s->residual, t->image, t->depth, t->row, 0) +
                  channel * s->residual.channel;
   s->simd->depthwise_planar(&d);
-  if (s->finish.function) activate_rows(s, &d);
+  ert_finish_stored(&s->finish, s->simd, d.y, d.channels, d.y_channel, d.rows, d.y_row, d.pixels);
 }
 
 static void planar_run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {

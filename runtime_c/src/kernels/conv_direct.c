@@ -114,15 +114,6 @@ static void gather_band(const direct_state *s, const ert_conv_task *t, const flo
   memset(band + g->kernel[0] * s->plan.in_rows * s->row, 0, ERT_DIRECT_SLACK * sizeof(float));
 }
 
-static void activate_rows(const direct_state *s, const ert_direct *d) {
-  const ert_activation *a = &s->finish.activation;
-  for (size_t k = 0; k < d->filters; k++)
-    for (size_t r = 0; r < d->rows; r++) {
-      float *y = d->y + (ptrdiff_t)k * d->y_filter + (ptrdiff_t)r * d->y_row;
-      s->simd->unary(a->kind, a->alpha, a->beta, y, y, d->pixels);
-    }
-}
-
 static void run_task(const ert_step *step, const ert_conv_task *t, const float *band) {
   const direct_state *s = step->state;
   const ert_conv_geometry *g = &s->plan.g;
@@ -152,7 +143,7 @@ static void run_task(const ert_step *step, const ert_conv_task *t, const float *
         .hi = s->finish.hi,
     };
     s->simd->direct(&d);
-    if (s->finish.function) activate_rows(s, &d);
+    ert_finish_stored(&s->finish, s->simd, d.y, d.filters, d.y_filter, d.rows, d.y_row, d.pixels);
   }
 }
 
