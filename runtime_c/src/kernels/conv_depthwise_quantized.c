@@ -51,10 +51,6 @@ static edgert_status prove(const ert_prepare *p, ert_conv_geometry *g) {
   return ert_expect_whole(p, w, 1);
 }
 
-static const ert_tensor *residual_of(const ert_step *step, bool integer) {
-  return !integer && step->n_in > 4 ? step->in[4] : NULL;
-}
-
 /* Input rows that `rows` neighbouring output rows span. */
 static int64_t span_of(const ert_conv_geometry *g, int64_t rows) { return (rows - 1) * g->stride[1] + g->reach[1] + 1; }
 
@@ -73,9 +69,6 @@ static int64_t bands_of(const ert_conv_geometry *g, int64_t tasks, int64_t colum
     bands = ert_min64(bands * 2, g->out[1]);
   return bands;
 }
-
-/* Scratch that the constants of a task take. */
-static int64_t constants_bytes(bool integer) { return integer ? ert_integer_scratch(1) : 0; }
 
 /* What is computed, cut into tasks. */
 static edgert_status cut(ert_prepare *p, const ert_conv_geometry *geometry, const ert_i8_finish *finish, bool integer,
@@ -103,7 +96,7 @@ static edgert_status cut(ert_prepare *p, const ert_conv_geometry *geometry, cons
   s->n_lines = (size_t)lines;
   for (int64_t i = 0; i < lines; i++)
     s->lines[i] = (i / g.kernel[1] * in_rows + i % g.kernel[1] * g.dilation[1]) * columns * 16;
-  p->step->scratch_bytes = (size_t)constants_bytes(integer) + scratch;
+  p->step->scratch_bytes = (size_t)ert_channels_scratch(integer, 1) + scratch;
   p->step->tasks = tasks * bands;
   return EDGERT_OK;
 }
@@ -114,11 +107,7 @@ static edgert_status prepare(ert_prepare *p) {
   int64_t pad;
   ERT_TRY(ert_expect_operands(p, 4, 5, 1, 1));
   ERT_TRY(prove(p, &g));
-  const ert_tensor *y = p->step->out[0], *residual = residual_of(p->step, false);
-  ERT_TRY(ert_expect_dtype(p, y, EDGERT_U8));
-  ERT_TRY(ert_quantized_channels(p, 1, &y->shape[1]));
-  if (residual) ERT_TRY(ert_expect_same_type(p, y, residual));
-  ERT_TRY(ert_quantized_finish(p, residual, &finish));
+  ERT_TRY(ert_quantized_expect(p, 1, &p->step->out[0]->shape[1], &finish));
   ERT_TRY(ert_int(p, "x_zero", 0, UINT8_MAX, &pad));
   ert_allow_in_place(p, 4);
   return cut(p, &g, &finish, false, pad);
@@ -153,27 +142,17 @@ static void gather(const depthwise_state *s, const ert_conv_band *t, const uint8
     }
 }
 
-/* Of one block. */
-static ert_integer_constants constants_of(const ert_step *step, int64_t block, void *scratch) {
-  const depthwise_state *s = step->state;
-  if (s->integer) return ert_integer_constants_at(step, block, 0, 1, scratch);
-  return (ert_integer_constants){
-      .bias = (const int32_t *)step->in[2]->data + block * 16,
-      .scale = (const float *)step->in[3]->data + block * 16,
-  };
-}
-
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   if (begin == end) return; /* an empty output has no state */
   const depthwise_state *s = step->state;
   const ert_conv_geometry *g = &s->g;
-  const ert_tensor *residual = residual_of(step, s->integer);
+  const ert_tensor *residual = ert_quantized_residual(step, s->integer);
   const uint8_t pad = s->integer ? *(const uint8_t *)step->in[3]->data : s->pad;
-  uint8_t *inputs = (uint8_t *)scratch + constants_bytes(s->integer);
+  uint8_t *inputs = (uint8_t *)scratch + ert_channels_scratch(s->integer, 1);
   for (int64_t i = begin; i < end; i++) {
     const ert_conv_band t = ert_conv_band_at(&s->g, s->blocks, s->bands, i);
     gather(s, &t, (const uint8_t *)step->in[0]->data + t.block * s->x.channel, pad, inputs);
-    const ert_integer_constants constants = constants_of(step, t.block, scratch);
+    const ert_channels channels = ert_channels_at(step, s->integer, t.block, 0, 1, scratch);
     const int64_t at = ert_position(&s->y, t.image, t.depth, t.row, 0) + t.block * s->y.channel;
     const int64_t other = ert_position(&s->residual, t.image, t.depth, t.row, 0) + t.block * s->residual.channel;
     const ert_i8_depthwise d = {
@@ -184,9 +163,9 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
         .n_lines = s->n_lines,
         .quads = (size_t)s->quads,
         .w = (const int32_t *)step->in[1]->data + t.block * (int64_t)s->n_lines * s->quads * 16,
-        .bias = constants.bias,
-        .scale = constants.scale,
-        .offset = constants.offset,
+        .bias = channels.bias,
+        .scale = channels.scale,
+        .offset = channels.offset,
         .y = (uint8_t *)step->out[0]->data + at * s->size,
         .y_row = s->y.row * s->size,
         .residual = residual ? (const uint8_t *)residual->data + other : NULL,

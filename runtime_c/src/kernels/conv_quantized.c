@@ -15,10 +15,9 @@ typedef struct conv_quantized_state {
   ert_strides x, y, residual;
   ert_weight_strides w;
   int64_t channels; /* that a group has */
-  int64_t bias_group, scale_group;
-  int64_t size; /* of an output */
-  bool integer; /* levels are inputs */
-  uint8_t pad;  /* else */
+  int64_t size;     /* of an output */
+  bool integer;     /* levels are inputs */
+  uint8_t pad;      /* else */
   size_t n_spans;
   ert_span spans[];
 } conv_quantized_state;
@@ -46,11 +45,7 @@ static edgert_status prove(const ert_prepare *p, ert_conv_geometry *g) {
 
 /* Scratch that the constants of a task take. */
 static int64_t constants_bytes(const conv_quantized_state *s) {
-  return s->integer ? ert_integer_scratch(s->plan.blocks) : 0;
-}
-
-static const ert_tensor *residual_of(const ert_step *step, bool integer) {
-  return !integer && step->n_in > 4 ? step->in[4] : NULL;
+  return ert_channels_scratch(s->integer, s->plan.blocks);
 }
 
 /* What is computed, cut into tasks. */
@@ -77,8 +72,6 @@ static edgert_status cut(ert_prepare *p, const ert_conv_geometry *geometry, cons
   s->x = x, s->y = y, s->residual = residual;
   s->w = ert_weight_strides_of(p->step->in[1]);
   s->channels = in->shape[1] / g.groups;
-  s->bias_group = ert_stride(p->step->in[2], 0);
-  s->scale_group = integer ? 0 : ert_stride(p->step->in[3], 0);
   s->size = (int64_t)ert_dtype_bytes(out->dtype);
   s->integer = integer;
   s->pad = (uint8_t)pad;
@@ -95,11 +88,7 @@ static edgert_status prepare(ert_prepare *p) {
   int64_t pad;
   ERT_TRY(ert_expect_operands(p, 4, 5, 1, 1));
   ERT_TRY(prove(p, &g));
-  const ert_tensor *y = p->step->out[0], *residual = residual_of(p->step, false);
-  ERT_TRY(ert_expect_dtype(p, y, EDGERT_U8));
-  ERT_TRY(ert_quantized_channels(p, 2, (const int64_t[]){g.groups, g.filters}));
-  if (residual) ERT_TRY(ert_expect_same_type(p, y, residual));
-  ERT_TRY(ert_quantized_finish(p, residual, &finish));
+  ERT_TRY(ert_quantized_expect(p, 2, (const int64_t[]){g.groups, g.filters}, &finish));
   ERT_TRY(ert_int(p, "x_zero", 0, UINT8_MAX, &pad));
   ert_allow_in_place(p, 4);
   return cut(p, &g, &finish, false, pad);
@@ -153,21 +142,11 @@ static void gather_band(const conv_quantized_state *s, const ert_conv_task *t, c
     }
 }
 
-/* Of one task, which begins with these blocks. */
-static ert_integer_constants constants_of(const ert_step *step, const ert_conv_task *t, void *scratch) {
-  const conv_quantized_state *s = step->state;
-  if (s->integer) return ert_integer_constants_at(step, t->group, t->block, t->blocks, scratch);
-  return (ert_integer_constants){
-      .bias = (const int32_t *)step->in[2]->data + t->group * s->bias_group + t->block * 16,
-      .scale = (const float *)step->in[3]->data + t->group * s->scale_group + t->block * 16,
-  };
-}
-
 static void run_task(const ert_step *step, const ert_conv_task *t, const uint8_t *x, void *scratch) {
   const conv_quantized_state *s = step->state;
   const ert_conv_plan *plan = &s->plan;
-  const ert_tensor *residual = residual_of(step, s->integer);
-  const ert_integer_constants constants = constants_of(step, t, scratch);
+  const ert_tensor *residual = ert_quantized_residual(step, s->integer);
+  const ert_channels channels = ert_channels_at(step, s->integer, t->group, t->block, t->blocks, scratch);
   const int64_t block = t->group * plan->blocks + t->block;
   uint8_t *y = step->out[0]->data;
   y += (ert_position(&s->y, t->image, t->depth, t->row, t->column) + block * s->y.channel) * s->size;
@@ -181,9 +160,9 @@ static void run_task(const ert_step *step, const ert_conv_task *t, const uint8_t
       .n_spans = s->n_spans,
       .w = (const int32_t *)step->in[1]->data + t->group * s->w.group + t->block * s->w.block,
       .w_block = s->w.block,
-      .bias = constants.bias,
-      .scale = constants.scale,
-      .offset = constants.offset,
+      .bias = channels.bias,
+      .scale = channels.scale,
+      .offset = channels.offset,
       .y = y,
       .y_pixel = 16 * s->size,
       .y_row = s->y.row * s->size,

@@ -35,9 +35,7 @@ static edgert_status prove(const ert_prepare *p) {
 }
 
 /* Scratch that the constants of a task take. */
-static int64_t constants_bytes(const linear_quantized_state *s) {
-  return s->integer ? ert_integer_scratch(s->blocks) : 0;
-}
+static int64_t constants_bytes(const linear_quantized_state *s) { return ert_channels_scratch(s->integer, s->blocks); }
 
 /* What is computed, cut into tasks. */
 static edgert_status cut(ert_prepare *p, const ert_i8_finish *finish, bool integer) {
@@ -70,9 +68,7 @@ static edgert_status prepare(ert_prepare *p) {
   ert_i8_finish finish;
   ERT_TRY(ert_expect_operands(p, 4, 4, 1, 1));
   ERT_TRY(prove(p));
-  ERT_TRY(ert_expect_dtype(p, p->step->out[0], EDGERT_U8));
-  ERT_TRY(ert_quantized_channels(p, 2, p->step->in[1]->shape));
-  ERT_TRY(ert_quantized_finish(p, false, &finish));
+  ERT_TRY(ert_quantized_expect(p, 2, p->step->in[1]->shape, &finish));
   return cut(p, &finish, false);
 }
 
@@ -84,22 +80,12 @@ static edgert_status prepare_integer(ert_prepare *p) {
   return cut(p, &finish, true);
 }
 
-/* Of a run of blocks. */
-static ert_integer_constants constants_of(const ert_step *step, int64_t block, int64_t blocks, void *scratch) {
-  const linear_quantized_state *s = step->state;
-  if (s->integer) return ert_integer_constants_at(step, 0, block, blocks, scratch);
-  return (ert_integer_constants){
-      .bias = (const int32_t *)step->in[2]->data + block * 16,
-      .scale = (const float *)step->in[3]->data + block * 16,
-  };
-}
-
 /* Results go to y, rows `pitch` bytes apart. */
 static void run_blocks(const ert_step *step, const uint8_t *x, int64_t block, int64_t blocks, uint8_t *y, int64_t pitch,
                        void *scratch) {
   const linear_quantized_state *s = step->state;
   if (blocks == 0) return;
-  const ert_integer_constants constants = constants_of(step, block, blocks, scratch);
+  const ert_channels channels = ert_channels_at(step, s->integer, 0, block, blocks, scratch);
   const ert_i8_dense d = {
       .x = x,
       .x_pixel = s->pitch ? s->pitch : s->depth,
@@ -107,9 +93,9 @@ static void run_blocks(const ert_step *step, const uint8_t *x, int64_t block, in
       .n_spans = s->depth > 0,
       .w = (const int32_t *)step->in[1]->data + block * s->w_block,
       .w_block = s->w_block,
-      .bias = constants.bias,
-      .scale = constants.scale,
-      .offset = constants.offset,
+      .bias = channels.bias,
+      .scale = channels.scale,
+      .offset = channels.offset,
       .y = y,
       .y_pixel = pitch,
       .y_block = 16 * s->size,
