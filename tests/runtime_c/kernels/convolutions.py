@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 
 from packer.ir.ops import Activation, Conv, Op
 from packer.ir.types import DType, TensorType
 from targets.base import Layout, attributes_of
-from tests.runtime_c.kernels.harness import check_step, random_array
+from tests.runtime_c.kernels.harness import Rejected, check_step, random_array, run_step
 
 ACTIVATIONS = (
     None,
@@ -106,3 +107,56 @@ def empty_cases() -> Iterator[Case]:
 def weights(rng: np.random.Generator, *shape: int) -> np.ndarray:
     """Random weights whose sums of products are of order one."""
     return (random_array(rng, shape, DType.F32) / np.sqrt(max(np.prod(shape[1:]), 1))).astype(np.float32)
+
+
+def cases_in_parts(rng: np.random.Generator) -> Iterator[Case]:
+    """Rows with so many inputs that they are cut."""
+    x, w = random_array(rng, (1, 600, 1, 400), DType.F32), weights(rng, 16, 600, 1, 3)
+    yield Case(Conv((1, 1), (0, 1, 0, 1), (1, 1)), x, w)
+    yield Case(Conv((1, 2), (0, 3, 0, 0), (1, 2)), x, w)
+
+
+def residual_cases(rng: np.random.Generator) -> Iterator[Case]:
+    """One group and two, to be computed over their residuals."""
+    for group, filters in ((1, 20), (2, 5)):
+        op = Conv((1, 1), (1, 1, 1, 1), (1, 1), group, Activation("relu"))
+        x, w = random_array(rng, (1, 8, 9, 9), DType.F32), weights(rng, group * filters, 8 // group, 3, 3)
+        yield Case(op, x, w, None, random_array(rng, (1, group * filters, 9, 9), DType.F32))
+
+
+PADDED = Conv((1, 1), (1, 1, 1, 1), (1, 1))
+
+
+def expect_proven(kernel: str, *more: tuple[Conv, Mapping[str, object]]) -> None:
+    """A convolution of packed weights takes one of these operands, and refuses changed ones, `more` among them."""
+    planar, packed = Layout.PLANAR, Layout.WEIGHT16
+    x, w = np.ones((1, 3, 5, 5), np.float32), np.ones((1, 4, 3, 3, 3), np.float32)
+    y = TensorType(DType.F32, (1, 4, 5, 5))
+
+    def run(
+        op: Conv, w: np.ndarray = w, y: TensorType = y, layouts: Sequence[Layout] = (planar, packed, planar)
+    ) -> None:
+        run_step(kernel, [x, w], [y], attributes_of(op), layouts)
+
+    run(PADDED)
+    for op, change in (
+        (Conv((1, 1), (1, 1, 1, 0), (1, 1)), {}),
+        (Conv((1, 1), (1, 1, 1, -1), (1, 1)), {}),
+        (Conv((0, 1), (1, 1, 1, 1), (1, 1)), {}),
+        (Conv((2, 1), (1, 1, 1, 1), (1, 1)), {}),
+        (Conv((1, 1), (1, 1, 1, 1), (1, 9)), {}),
+        (Conv((1, 1), (1, 1, 1, 1), (1, 1), 2), {}),
+        (Conv((1,), (1, 1, 1, 1), (1, 1)), {}),
+        (Conv((1, 1), (1, 1, 1, 1), (1, 1), 1, Activation("is_nan")), {}),
+        (PADDED, {"w": np.ones((1, 4, 2, 3, 3), np.float32)}),
+        (PADDED, {"w": np.ones((1, 5, 3, 3, 3), np.float32)}),
+        (PADDED, {"w": np.ones((1, 4, 3, 3), np.float32)}),
+        (PADDED, {"y": TensorType(DType.F32, (1, 4, 5, 6))}),
+        (PADDED, {"y": TensorType(DType.F32, (2, 4, 5, 5))}),
+        (PADDED, {"y": TensorType(DType.I32, (1, 4, 5, 5))}),
+        (PADDED, {"layouts": (planar, planar, planar)}),
+        (PADDED, {"layouts": (planar, packed, Layout.DEPTH16)}),
+        *more,
+    ):
+        with pytest.raises(Rejected):
+            run(op, **change)  # type: ignore[arg-type]

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from packer.ir.ops import Activation, Conv, ConvTranspose, MatMul, Op
+from packer.ir.ops import Conv, ConvTranspose, MatMul
 from packer.ir.types import DType, TensorType
 from targets.base import Layout, attributes_of
 from tests.runtime_c.kernels.convolutions import (
     ACTIVATIONS,
     Operand,
     agree,
+    cases_in_parts,
     choice,
     empty_cases,
     exact,
+    expect_proven,
     random_case,
     random_conv,
+    residual_cases,
     weights,
 )
 from tests.runtime_c.kernels.harness import Box, Rejected, random_array, run_step
@@ -65,24 +67,16 @@ def test_conv_depthwise(rank: int) -> None:
 
 
 def test_conv_cut_into_parts_of_rows() -> None:
-    rng = np.random.default_rng(20)
-    x, w = random_array(rng, (1, 600, 1, 400), DType.F32), weights(rng, 16, 600, 1, 3)
-    for op in (Conv((1, 1), (0, 1, 0, 1), (1, 1)), Conv((1, 2), (0, 3, 0, 0), (1, 2))):
+    for case in cases_in_parts(np.random.default_rng(20)):
         for layout in (PLANAR, BLOCK16):
-            inputs = [(x, layout), (w.reshape(1, *w.shape), WEIGHT16)]
-            agree("conv", op, inputs, exact(op, x, w), layout)
+            agree("conv", case.op, [(case.x, layout), (case.w[None], WEIGHT16)], case.want, layout)
 
 
 def test_conv_residual_in_place() -> None:
-    rng = np.random.default_rng(21)
-    for group, filters in ((1, 20), (2, 5)):
-        op = Conv((1, 1), (1, 1, 1, 1), (1, 1), group, Activation("relu"))
-        x, w = random_array(rng, (1, 8, 9, 9), DType.F32), weights(rng, group * filters, 8 // group, 3, 3)
-        residual = random_array(rng, (1, group * filters, 9, 9), DType.F32)
-        packed = (w.reshape(group, filters, 8 // group, 3, 3), WEIGHT16)
+    for case in residual_cases(np.random.default_rng(21)):
         for layout in (PLANAR, BLOCK16):
-            inputs = [(x, BLOCK16), packed, None, (residual, layout)]
-            agree("conv", op, inputs, exact(op, x, w, None, residual), layout, inplace=3)
+            inputs = [(case.x, BLOCK16), (case.grouped[0], WEIGHT16), None, (case.residual, layout)]
+            agree("conv", case.op, inputs, case.want, layout, inplace=3)
 
 
 def test_conv_of_nothing() -> None:
@@ -148,36 +142,7 @@ def test_matmul(dtype: DType) -> None:
 
 
 def test_operands_are_proven() -> None:
-    x, w = np.ones((1, 3, 5, 5), np.float32), np.ones((1, 4, 3, 3, 3), np.float32)
-    y = TensorType(DType.F32, (1, 4, 5, 5))
-    good = Conv((1, 1), (1, 1, 1, 1), (1, 1))
-
-    def run(
-        op: Op, w: np.ndarray = w, y: TensorType = y, layouts: Sequence[Layout] = (PLANAR, WEIGHT16, PLANAR)
-    ) -> None:
-        run_step("conv", [x, w], [y], attributes_of(op), layouts)
-
-    run(good)
-    for op, change in (
-        (Conv((1, 1), (1, 1, 1, 0), (1, 1)), {}),
-        (Conv((1, 1), (1, 1, 1, -1), (1, 1)), {}),
-        (Conv((0, 1), (1, 1, 1, 1), (1, 1)), {}),
-        (Conv((2, 1), (1, 1, 1, 1), (1, 1)), {}),
-        (Conv((1, 1), (1, 1, 1, 1), (1, 9)), {}),
-        (Conv((1, 1), (1, 1, 1, 1), (1, 1), 2), {}),
-        (Conv((1,), (1, 1, 1, 1), (1, 1)), {}),
-        (Conv((1, 1), (1, 1, 1, 1), (1, 1), 1, Activation("is_nan")), {}),
-        (good, {"w": np.ones((1, 4, 2, 3, 3), np.float32)}),
-        (good, {"w": np.ones((1, 5, 3, 3, 3), np.float32)}),
-        (good, {"w": np.ones((1, 4, 3, 3), np.float32)}),
-        (good, {"y": TensorType(DType.F32, (1, 4, 5, 6))}),
-        (good, {"y": TensorType(DType.F32, (2, 4, 5, 5))}),
-        (good, {"y": TensorType(DType.I32, (1, 4, 5, 5))}),
-        (good, {"layouts": (PLANAR, PLANAR, PLANAR)}),
-        (good, {"layouts": (PLANAR, WEIGHT16, DEPTH16)}),
-    ):
-        with pytest.raises(Rejected):
-            run(op, **change)
+    expect_proven("conv")
 
 
 def test_views_of_packed_weights_take_whole_kernels() -> None:

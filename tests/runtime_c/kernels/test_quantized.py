@@ -17,7 +17,7 @@ from tests.runtime_c.kernels.convolutions import choice
 from tests.runtime_c.kernels.harness import STORED, Rejected, check_step, random_array, run_step
 
 PLANAR, BLOCK16, WEIGHT16, DEPTH16 = Layout.PLANAR, Layout.BLOCK16, Layout.WEIGHT16, Layout.DEPTH16
-CONSTANTS, DEPTHWISE_CONSTANTS = (WEIGHT16, BLOCK16, BLOCK16), (DEPTH16, BLOCK16, BLOCK16)
+CONSTANTS = (WEIGHT16, BLOCK16, BLOCK16)
 
 
 def bytes_of(rng: np.random.Generator, *shape: int) -> np.ndarray:
@@ -44,12 +44,15 @@ def packed(w: np.ndarray, bias: np.ndarray, scale: np.ndarray, group: int, x_zer
     return [words, (bias - x_zero * sums).astype(np.int32).reshape(shape), scale.reshape(shape)]
 
 
-def packed_depthwise(
-    w: np.ndarray, bias: np.ndarray, scale: np.ndarray, dilation: int, x_zero: int
-) -> list[np.ndarray]:
-    """The same of one filter a channel."""
-    shifted = bias - x_zero * w.reshape(w.shape[0], -1).sum(axis=1, dtype=np.int64)
-    return [tap_quads(w, dilation), shifted.astype(np.int32), scale]
+def constants_of(
+    op: QuantizedConv, w: np.ndarray, bias: np.ndarray, scale: np.ndarray
+) -> tuple[str, tuple[Layout, ...], list[np.ndarray]]:
+    """The kernel that takes one filter a channel, or else many, with the layouts of its constants and these."""
+    if op.group == 1 or w.shape[1] > 1:
+        return "conv_quantized", CONSTANTS, packed(w, bias, scale, op.group, op.x_zero)
+    sums = w.reshape(w.shape[0], -1).sum(axis=1, dtype=np.int64)
+    stored = [tap_quads(w, op.dilations[-1]), (bias - op.x_zero * sums).astype(np.int32), scale]
+    return "conv_depthwise_quantized", (DEPTH16, BLOCK16, BLOCK16), stored
 
 
 def check(
@@ -61,15 +64,11 @@ def check(
     residual: np.ndarray | None = None,
     layout: Layout = BLOCK16,
     inplace: int | None = None,
-    depthwise: bool = False,
 ) -> None:
     (want,) = op.reference(x, w, scale, bias, residual)
-    if depthwise:
-        kernel, stored = "conv_depthwise_quantized", packed_depthwise(w, bias, scale, op.dilations[-1], op.x_zero)
-    else:
-        kernel, stored = "conv_quantized", packed(w, bias, scale, op.group, op.x_zero)
+    kernel, packing, stored = constants_of(op, w, bias, scale)
     added = [] if residual is None else [residual]
-    layouts = (layout, *(DEPTHWISE_CONSTANTS if depthwise else CONSTANTS), *(BLOCK16 for _ in added), BLOCK16)
+    layouts = (layout, *packing, *(BLOCK16 for _ in added), BLOCK16)
     attributes = (*attributes_of(op), Attribute("kernel", ints=w.shape[2:]))
     outputs = [TensorType(DType.U8, want.shape)]
     check_step(kernel, [x, *stored, *added], [want], outputs, attributes, layouts=layouts, inplace=inplace)
@@ -132,33 +131,13 @@ def test_random_depthwise(seed: int) -> None:
     if again == 2:
         residual = bytes_of(rng, *op.reference(x, w, scale, bias)[0].shape)
         op = replace(op, sum_scales=(*op.sum_scales, float(np.float32(0.4))))
-    check(op, x, w, scale, bias, residual, depthwise=True)
-
-
-def test_depthwise_residual_in_place() -> None:
-    rng = np.random.default_rng(1)
-    x, w = bytes_of(rng, 1, 32, 14, 14), weights(rng, 32, 1, 3, 3)
-    op = QuantizedConv((1, 1), (1,) * 4, (1, 1), 32, 3, 110, sum_scales=(1.0, 0.5), sum_levels=(100, 0, 0, 255))
-    scale, bias = scales(rng, 32, 9), np.zeros(32, np.int32)
-    check(op, x, w, scale, bias, bytes_of(rng, 1, 32, 14, 14), inplace=4, depthwise=True)
+    check(op, x, w, scale, bias, residual)
 
 
 def test_depthwise_bands_and_the_largest_sums() -> None:
     x, w = np.full((1, 16, 120, 130), 255, np.uint8), np.full((16, 1, 5, 5), -128, np.int8)
     op = QuantizedConv((1, 1), (2,) * 4, (1, 1), 16, 128, 128)
-    check(op, x, w, np.full(16, 100 / (255 * 128 * 25), np.float32), np.zeros(16, np.int32), depthwise=True)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"x_zero": 256}, {"lo": 9, "hi": 8}, {"kernel": (3, 2)}, {"group": 4}, {"kernel": (0, 1)}, {"strides": (1,)}],
-)
-def test_what_depthwise_refuses(change: dict[str, object]) -> None:
-    rng = np.random.default_rng(3)
-    x, w = bytes_of(rng, 1, 16, 8, 8), weights(rng, 16, 1, 1, 1)
-    op = QuantizedConv((1, 1), (0,) * 4, (1, 1), 16, 3, 110)
-    inputs = [x, *packed_depthwise(w, np.zeros(16, np.int32), scales(rng, 16, 1), 1, 3)]
-    expect_refused("conv_depthwise_quantized", op, inputs, DEPTHWISE_CONSTANTS, change)
+    check(op, x, w, np.full(16, 100 / (255 * 128 * 25), np.float32), np.zeros(16, np.int32))
 
 
 def test_scaled_twice() -> None:
@@ -184,12 +163,15 @@ def test_the_largest_sums() -> None:
         check(op, x, w, np.full(16, 100 / (255 * 128 * 576), np.float32), np.zeros(16, np.int32))
 
 
-def test_residual_in_place() -> None:
+@pytest.mark.parametrize("depthwise", [False, True])
+def test_residual_in_place(depthwise: bool) -> None:
     rng = np.random.default_rng(1)
-    x, w = bytes_of(rng, 1, 32, 14, 14), weights(rng, 48, 32, 1, 1)
-    op = QuantizedConv((1, 1), (0,) * 4, (1, 1), 1, 3, 110, sum_scales=(1.0, 0.5), sum_levels=(100, 0, 0, 255))
-    scale, bias = scales(rng, 48, 32), np.zeros(48, np.int32)
-    check(op, x, w, scale, bias, bytes_of(rng, 1, 48, 14, 14), inplace=4)
+    filters, channels, size, group = (32, 1, 3, 32) if depthwise else (48, 32, 1, 1)
+    x, w = bytes_of(rng, 1, 32, 14, 14), weights(rng, filters, channels, size, size)
+    op = QuantizedConv((1, 1), (size // 2,) * 4, (1, 1), group, 3, 110)
+    op = replace(op, sum_scales=(1.0, 0.5), sum_levels=(100, 0, 0, 255))
+    scale, bias = scales(rng, filters, w[0].size), np.zeros(filters, np.int32)
+    check(op, x, w, scale, bias, bytes_of(rng, 1, filters, 14, 14), inplace=4)
 
 
 def test_many_pixels_and_runs() -> None:
@@ -199,16 +181,20 @@ def test_many_pixels_and_runs() -> None:
     check(op, x, w, scales(rng, 150, 130 * 9), np.zeros(150, np.int32))
 
 
+@pytest.mark.parametrize("depthwise", [False, True])
 @pytest.mark.parametrize(
     "change",
-    [{"x_zero": 256}, {"lo": 9, "hi": 8}, {"y_zero": -1}, {"kernel": (3, 2)}, {"group": 3}, {"kernel": (0, 1)}],
-)
-def test_what_is_refused(change: dict[str, object]) -> None:
+    [
+        {"x_zero": 256}, {"lo": 9, "hi": 8}, {"y_zero": -1}, {"kernel": (3, 2)}, {"kernel": (0, 1)}, {"group": 3},
+        {"group": 4}, {"strides": (1,)},
+    ],
+)  # fmt: skip
+def test_what_is_refused(depthwise: bool, change: dict[str, object]) -> None:
     rng = np.random.default_rng(3)
-    x, w = bytes_of(rng, 1, 16, 8, 8), weights(rng, 16, 16, 1, 1)
-    op = QuantizedConv((1, 1), (0,) * 4, (1, 1), 1, 3, 110)
-    inputs = [x, *packed(w, np.zeros(16, np.int32), scales(rng, 16, 16), 1, 3)]
-    expect_refused("conv_quantized", op, inputs, CONSTANTS, change)
+    x, w = bytes_of(rng, 1, 16, 8, 8), weights(rng, 16, 1 if depthwise else 16, 1, 1)
+    op = QuantizedConv((1, 1), (0,) * 4, (1, 1), 16 if depthwise else 1, 3, 110)
+    kernel, layouts, stored = constants_of(op, w, np.zeros(16, np.int32), scales(rng, 16, w[0].size))
+    expect_refused(kernel, op, [x, *stored], layouts, change)
 
 
 def test_weights_of_another_shape_are_refused() -> None:
