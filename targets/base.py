@@ -109,6 +109,7 @@ class Work:
 
     `constant` tells which inputs are known when packing, `density` the share of its constant weights that are not zero,
     to two digits, `together` how many neighbouring filters of a convolution have theirs at the same places: 4, or 1.
+    `of` is the work of the whole node, if this is a part of a convolution with many zeros: streams are made for that.
     """
 
     op: Op
@@ -117,6 +118,7 @@ class Work:
     constant: tuple[bool, ...]
     density: float = 1.0
     together: int = 1
+    of: Work | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

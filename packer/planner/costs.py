@@ -30,7 +30,8 @@ def work_of(graph: Graph, node: Node, part: Part | None = None) -> Work:
         for name, box in zip(node.inputs, part.reads, strict=True)
     )
     output = TensorType(graph.type(node.outputs[0]).dtype, tuple(e - b for b, e in part.writes))
-    return Work(part.op, inputs, (output,), constant, density, together)
+    of = work_of(graph, node) if isinstance(node.op, Conv) and graph.density(node.inputs[1]) <= _DENSE else None
+    return Work(part.op, inputs, (output,), constant, density, together, of)
 
 
 def density_of(graph: Graph, node: Node, part: Part | None = None) -> float:

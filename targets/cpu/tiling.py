@@ -3,18 +3,18 @@ many cycles it computes for (runtime_c/src/kernels/conv_sparse.c, sparse_geometr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil, prod
 
 from targets.cpu.cost.conv import Geometry
 from targets.cpu.sparse import MOST_LINES, WIDE_LINES, Taps, taps_of
 
-__all__ = ["Engine", "Tiling", "tiling"]
+__all__ = ["Engine", "Tiling", "cycles", "tiling"]
 
 _MOST = {1: {16: 14, 8: 12, 4: 24}, 4: {16: 6, 8: 3, 4: 6}}  # vectors a filter, by filters together and lanes
 _HALF, _HALVES = 8, {1: 16, 4: 6}  # floats of the half vectors of 16 lanes, of which there may be so many
-_TILE = 10 * 1024  # floats of the inputs of a tile of a flat strip
+_TILE = 12 * 1024  # floats of the inputs of a tile of a flat strip
 _ROW = 64  # floats: shorter rows are not cut for the sake of more rows
 _MOST_ROWS = 16
 _NARROW = 16  # floats: tiles of shorter lines may have more of them
@@ -49,11 +49,10 @@ class _Limits:
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """Strips of `rows` rows of outputs, tiles of `channels`; `cycles` of the whole convolution."""
+    """Strips of `rows` rows of outputs, tiles of `channels`."""
 
     rows: int
     channels: int
-    cycles: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,25 +68,41 @@ class _Strips:
 
 @lru_cache(maxsize=1 << 14)
 def tiling(g: Geometry, density: float, engine: Engine, together: int) -> Tiling | None:
-    """The tiling of fewest cycles for 1 filter at a time or 4 together; None if bytes cannot tell the lines of a
-    channel."""
-    limits = _Limits(engine.lanes, _MOST[together][engine.lanes] * engine.lanes, _HALVES[together] * _HALF)
-    best: Tiling | None = None
+    """The tiling of fewest cycles for 1 filter at a time or 4 together: of the whole, and of halves that two cores
+    compute, cut by rows or by filters. None if bytes cannot tell the lines of a channel."""
+    limits = _limits(engine, together)
+    best: tuple[float, Tiling] | None = None
     flat = prod(g.kernel) == 1
+    rows_half = replace(g, out=(g.out[0], -(-g.out[1] // 2), g.out[2]))
+    filters_half = replace(g, filters=-(-g.filters // 2))
     for rows in range(1, 2 if flat else min(g.out[1], _MOST_ROWS) + 1):
         taps = taps_of(g.kernel, g.stride, g.dilation, rows)
         if taps.lines >= MOST_LINES:
             break
-        window = _strips(g, taps, limits, rows)
+        window, windows = (_strips(part, taps, limits, rows) for part in (g, rows_half))
         wide = not flat and window.line <= _NARROW
         for channels in _channels(g, taps, WIDE_LINES if wide else MOST_LINES):
-            strips = _flat(g, limits, channels) if flat else window
+            strips, halves = (_flat(part, limits, channels) for part in (g, rows_half)) if flat else (window, windows)
             if channels > 1 and not _fits(4 * strips.line * taps.lines, channels, engine.l1_bytes):
                 continue
-            cycles = _cycles(g, taps, density, engine, together, channels, strips)
-            if best is None or cycles < best.cycles:
-                best = Tiling(rows, channels, cycles)
-    return best
+            of_core = (g, strips), (rows_half, halves), (filters_half, strips)
+            one, *two = (_cycles(part, taps, density, engine, together, channels, own) for part, own in of_core)
+            cost = one + 2 * min(two)
+            if best is None or cost < best[0]:
+                best = cost, Tiling(rows, channels)
+    return None if best is None else best[1]
+
+
+@lru_cache(maxsize=1 << 14)
+def cycles(g: Geometry, density: float, engine: Engine, together: int, cut: Tiling) -> float:
+    """How long a convolution, or a part of the one that was tiled, computes."""
+    limits, taps = _limits(engine, together), taps_of(g.kernel, g.stride, g.dilation, cut.rows)
+    strips = _flat(g, limits, cut.channels) if prod(g.kernel) == 1 else _strips(g, taps, limits, cut.rows)
+    return _cycles(g, taps, density, engine, together, cut.channels, strips)
+
+
+def _limits(engine: Engine, together: int) -> _Limits:
+    return _Limits(engine.lanes, _MOST[together][engine.lanes] * engine.lanes, _HALVES[together] * _HALF)
 
 
 def _fits(channel: int, channels: int, l1_bytes: int) -> bool:
@@ -146,12 +161,12 @@ def _cycles(
     rows = g.filters // together * -(-g.channels // channels)  # of all tiles
     entries = density * g.filters * g.channels * prod(g.kernel) / together
     vectors = strips.vectors * together / engine.pace
-    cycles = entries * max((_VECTOR if together == 1 else _SHARED) * vectors, engine.latency * strips.chunks)
+    found = entries * max((_VECTOR if together == 1 else _SHARED) * vectors, engine.latency * strips.chunks)
     ended = _GROUP * len(taps.shifts) + (_FLAT if prod(g.kernel) == 1 else 0)
-    cycles += rows * (_AGAIN * vectors + ended * strips.chunks)
+    found += rows * (_AGAIN * vectors + ended * strips.chunks)
     lines = g.channels * taps.lines * strips.strips
-    cycles += lines * (_LINE + _COPIED * strips.line / engine.lanes / engine.pace)
-    return g.images * g.groups * (1 if prod(g.kernel) == 1 else g.out[0]) * cycles
+    found += lines * (_LINE + _COPIED * strips.line / engine.lanes / engine.pace)
+    return g.images * g.groups * (1 if prod(g.kernel) == 1 else g.out[0]) * found
 
 
 def _up(n: int, unit: int) -> int:

@@ -10,7 +10,7 @@ from targets.base import Form, Work
 from targets.cpu.cost.at import At
 from targets.cpu.cost.conv import geometry
 from targets.cpu.cost.pointwise import activation_cycles
-from targets.cpu.tiling import Engine, tiling
+from targets.cpu.tiling import Engine, cycles, tiling
 
 __all__ = ["conv_sparse_seconds", "linear_sparse_seconds"]
 
@@ -26,10 +26,11 @@ def conv_sparse_seconds(work: Work, form: Form, distances: Sequence[float], at: 
     assert isinstance(op, Conv)
     assert x is not None
     assert w is not None
-    cut = tiling(g, work.density, Engine(at.lanes, at.fma, at.latency, int(at.levels[0][0])), work.together)
+    engine, of = Engine(at.lanes, at.fma, at.latency, int(at.levels[0][0])), work.of or work
+    cut = tiling(geometry(of), of.density, engine, work.together)
     if cut is None:
         return inf
-    busy = cut.cycles * at.cycle / at.efficiency.dense
+    busy = cycles(g, work.density, engine, work.together, cut) * at.cycle / at.efficiency.dense
     fetch = at.moved(work.density * w.elements * _BYTES, distances[1])
     moved = _READ * at.moved(x.bytes, distances[0]) + _WRITTEN * at.moved(y.bytes, distances[-1])
     if len(work.inputs) > 3 and work.inputs[3] is not None:

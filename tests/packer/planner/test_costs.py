@@ -82,4 +82,6 @@ def test_parts_know_their_own_density(op: Conv | MatMul, axis: int) -> None:
         for span, density in zip([(0, 32), (32, 128)], expected, strict=True):
             box = ((0, 1), span, (0, 5)) if axis == 0 else ((0, 5), span)
             part = op.part(box, [graph.type("x"), graph.type("w")])
-            assert work_of(graph, graph.nodes[0], part).density == pytest.approx(density, rel=0.03)
+            work = work_of(graph, graph.nodes[0], part)
+            assert work.density == pytest.approx(density, rel=0.03)
+            assert work.of == (work_of(graph, graph.nodes[0]) if axis == 0 else None)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from packer.ir import DType, TensorType
 from packer.ir.ops import Conv
+from targets.base import Form, Layout, Work, resolve
 from targets.cpu.cost.conv import Geometry
 from targets.cpu.sparse import Stream, conv_stream, matrix_stream, taps_of
-from targets.cpu.tiling import Engine, tiling
+from targets.cpu.tiling import Engine, cycles, tiling
 
 
 def pruned(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> np.ndarray:
@@ -144,9 +147,34 @@ def test_tiles_fit(g: Geometry, lanes: int, together: int) -> None:
     narrow = g.out[2] <= 14 or together == 4  # strips of few floats
     assert found.channels * taps.lines <= (2048 if narrow and g.kernel[2] > 1 else 256)
     assert all(found.channels * taps.group.count(i) < 256 for i in range(len(taps.shifts)))
-    denser = tiling(g, 0.2, ENGINES[lanes], together)
-    assert denser is not None
-    assert denser.cycles > found.cycles
+    sparser, denser = (cycles(g, density, ENGINES[lanes], together, found) for density in (0.1, 0.2))
+    assert denser > sparser
+
+
+@pytest.mark.parametrize("filters", [256, 512])
+def test_halves_take_half(filters: int) -> None:
+    """Strips are no higher than the rows of a core if two cores share a small image."""
+    g = Geometry(1, 1, 256, filters, (1, 14, 14), (1, 14, 14), (1, 3, 3), (1, 1, 1), (1, 1, 1), (0, 1, 1))
+    found = tiling(g, 0.1, ENGINES[16], 1)
+    assert found is not None
+    assert found.rows <= 7
+    half = cycles(replace(g, out=(1, 7, 14)), 0.1, ENGINES[16], 1, found)
+    assert 2 * half < 1.03 * cycles(g, 0.1, ENGINES[16], 1, found)
+
+
+def test_parts_are_tiled_like_the_whole() -> None:
+    """A strip of seven rows is as much work for the four rows of a part as for all."""
+    op, sides = Conv((2, 2), (1, 1, 1, 1), (1, 1)), ((1, 64, 14, 14), (64, 64, 3, 3), (1, 64, 7, 7))
+    x, w, y = (TensorType(DType.F32, shape) for shape in sides)
+    whole = Work(op, (x, w), (y,), (False, True), 0.1)
+    of = [TensorType(DType.F32, shape) for shape in ((1, 64, 8, 14), (1, 64, 4, 7))]
+    part = Work(Conv((2, 2), (1, 1, 0, 1), (1, 1)), (of[0], w), (of[1],), (False, True), 0.1)
+    target = resolve("cpu")
+    form = Form((Layout.PLANAR,) * 2, (Layout.PLANAR,), "sparse")
+    alone, cut, all_rows = (
+        target.seconds(work, form, (0, 0, 0), 0, 1) for work in (part, replace(part, of=whole), whole)
+    )
+    assert alone < cut <= all_rows
 
 
 def test_a_window_that_bytes_cannot_tell() -> None:
