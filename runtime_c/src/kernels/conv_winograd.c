@@ -173,14 +173,6 @@ static void transform_inputs(const winograd_state *s, const float *x, int64_t gr
     }
 }
 
-static void activate(const winograd_state *s, const ert_winograd_output *out) {
-  const ert_activation *a = &s->finish.activation;
-  for (size_t row = 0; row < out->rows; row++) {
-    float *y = out->y + (ptrdiff_t)row * out->y_row;
-    s->simd->unary(a->kind, a->alpha, a->beta, y, y, out->columns * 16);
-  }
-}
-
 /* The outputs of tiles [begin, end) in `blocks` blocks from `block` on, out of their products. */
 static void transform_outputs(const ert_step *step, int64_t group, int64_t block, int64_t blocks, int64_t begin,
                               int64_t end, const float *products, int64_t tap) {
@@ -208,7 +200,7 @@ static void transform_outputs(const ert_step *step, int64_t group, int64_t block
         out.residual = (const float *)residual->data + ert_position(&s->residual, part.image, 0, row, column) +
                        channel * s->residual.channel;
       s->simd->winograd_output(&out);
-      if (s->finish.function) activate(s, &out);
+      ert_finish_stored(&s->finish, s->simd, out.y, 1, 0, out.rows, out.y_row, out.columns * 16);
       from += part.tiles;
     }
 }

@@ -38,9 +38,5 @@ void ert_dense_rows_run(const ert_simd *simd, const ert_dense_rows *d, const ert
     simd->dense(&dense);
     ert_copy_rows(last, d->y_pitch * 4, tile, 64, d->rows, (size_t)rest * sizeof(float));
   }
-  const ert_activation *a = &finish->activation;
-  for (int64_t r = 0; finish->function && r < d->rows; r++) {
-    float *row = d->y + r * d->y_pitch;
-    simd->unary(a->kind, a->alpha, a->beta, row, row, (size_t)d->columns);
-  }
+  ert_finish_stored(finish, simd, d->y, 1, 0, (size_t)d->rows, d->y_pitch, (size_t)d->columns);
 }
