@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import GraphProto, NodeProto, helper, numpy_helper
 
 from benchmarks.environments import CACHE, PeerError, end_of, python_of
 from packer.api import pack
@@ -36,7 +37,8 @@ def converted(form: str, model: Path) -> Path:
 
 def _changed(form: str, model: Path) -> float:
     """When the model changed, or for bundles also what makes them."""
-    sources = [path for folder in SOURCES for path in (ROOT.parent / folder).rglob("*.py")] if form == "edge" else []
+    folders = [ROOT.parent / folder for folder in SOURCES] if form.startswith("edge") else []
+    sources = [path for folder in folders for path in folder.rglob("*.py")]
     return max(path.stat().st_mtime for path in (model, *sources))
 
 
@@ -45,49 +47,71 @@ def parts(path: Path) -> list[Path]:
     return [path, path.with_suffix(".bin")] if path.suffix == ".param" else [path]
 
 
-def _pack(model: Path, path: Path) -> None:
+def _pack(model: Path, path: Path, precision: str = "f32") -> None:
     usable = len(os.sched_getaffinity(0))
-    pack(model, path, cores=tuple(n for n in CORES if n <= usable), golden=False)
+    pack(model, path, cores=tuple(n for n in CORES if n <= usable), precision=precision, golden=False)
 
 
 def _convert_ncnn(model: Path, path: Path) -> None:
     """pnnx writes beside its input, among other files, those that ncnn loads."""
     with TemporaryDirectory(prefix="benchmarks-", dir=path.parent) as name:
         folder = Path(name)
-        _with_shuffled_blocks(model, folder / "model.onnx")
+        _readable(model, folder / "model.onnx", shuffled=True)
         _convert("ncnn", [python_of("ncnn").with_name("pnnx"), "model.onnx", "fp16=0"], folder, "model.ncnn.param")
         for part in parts(folder / "model.ncnn.param"):
             part.rename(path.with_suffix(part.suffix))
 
 
-def _with_shuffled_blocks(model: Path, path: Path) -> None:
-    """The model with a shuffle behind each SpaceToDepth: pnnx takes that for one which puts the positions of a block
-    innermost among the channels, where ONNX has them outermost."""
+def _readable(model: Path, path: Path, shuffled: bool = False) -> None:
+    """The model without what converters read wrongly. An average over a whole image and padding that does not count
+    becomes a global one. With `shuffled` there is a shuffle of channels behind each SpaceToDepth, and in front of each
+    DepthToSpace: pnnx takes these for ones that have the positions of a block innermost among the channels, where ONNX
+    has them outermost."""
     loaded = onnx.load(model)
-    found = [node for node in loaded.graph.node if node.op_type == "SpaceToDepth"]
-    if not found:
-        path.symlink_to(model.resolve())
-        return
-    inferred = onnx.shape_inference.infer_shapes(loaded).graph
-    shapes = {value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in inferred.value_info}
-    nodes = []
+    graph = onnx.shape_inference.infer_shapes(loaded).graph
+    values = (*graph.value_info, *graph.input, *graph.output)
+    shapes = {value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in values}
+    nodes: list[NodeProto] = []
     for node in loaded.graph.node:
-        nodes.append(node)
-        if node in found:
-            y = node.output[0]
-            batch, channels, *extents = shapes[y]
-            block = next(attribute.i for attribute in node.attribute if attribute.name == "blocksize")
-            inner = [batch, channels // block**2, block**2, *extents]
-            for name, shape in ((f"{y}.inner", inner), (f"{y}.outer", [batch, channels, *extents])):
-                loaded.graph.initializer.append(numpy_helper.from_array(np.array(shape, np.int64), name))
+        attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+        x, y = node.input[0], node.output[0]
+        if node.op_type == "AveragePool" and _global(attributes, shapes[x], shapes[y]):
+            nodes.append(helper.make_node("GlobalAveragePool", [x], [y], node.name))
+        elif shuffled and node.op_type == "SpaceToDepth":
             node.output[0] = f"{y}.blocks"
-            nodes.append(helper.make_node("Reshape", [f"{y}.blocks", f"{y}.inner"], [f"{y}.apart"]))
-            nodes.append(helper.make_node("Transpose", [f"{y}.apart"], [f"{y}.turned"], perm=[0, 2, 1, 3, 4]))
-            nodes.append(helper.make_node("Reshape", [f"{y}.turned", f"{y}.outer"], [y]))
+            nodes += [node, *_shuffle(loaded.graph, f"{y}.blocks", y, shapes[y], attributes["blocksize"], inner=True)]
+        elif shuffled and node.op_type == "DepthToSpace" and attributes.get("mode", b"DCR") == b"DCR":
+            nodes += _shuffle(loaded.graph, x, f"{y}.blocks", shapes[x], attributes["blocksize"], inner=False)
+            size = attributes["blocksize"]
+            nodes.append(helper.make_node("DepthToSpace", [f"{y}.blocks"], [y], node.name, blocksize=size, mode="CRD"))
+        else:
+            nodes.append(node)
     del loaded.graph.node[:]
     loaded.graph.node.extend(nodes)
     del loaded.graph.value_info[:]
     onnx.save(loaded, path)
+
+
+def _global(attributes: Mapping[str, Any], x: Sequence[int], y: Sequence[int]) -> bool:
+    """Whether an AveragePool's only window has all of the image, and padding does not count."""
+    rank = len(x) - 2
+    pads = attributes.get("pads", [0] * 2 * rank)
+    covered = all(k - begin >= size for k, begin, size in zip(attributes["kernel_shape"], pads, x[2:], strict=False))
+    return covered and list(y[2:]) == [1] * rank and not attributes.get("count_include_pad", 0)
+
+
+def _shuffle(graph: GraphProto, x: str, y: str, shape: Sequence[int], block: int, inner: bool) -> list[NodeProto]:
+    """Moves the positions of a block among channels from innermost to outermost (`inner`), or back."""
+    batch, channels, *extents = shape
+    parts = [channels // block**2, block**2] if inner else [block**2, channels // block**2]
+    for name, dims in ((f"{y}.apart", [batch, *parts, *extents]), (f"{y}.joined", list(shape))):
+        graph.initializer.append(numpy_helper.from_array(np.array(dims, np.int64), name))
+    perm = [0, 2, 1, *range(3, 3 + len(extents))]
+    return [
+        helper.make_node("Reshape", [x, f"{y}.apart"], [f"{y}.parts"]),
+        helper.make_node("Transpose", [f"{y}.parts"], [f"{y}.turned"], perm=perm),
+        helper.make_node("Reshape", [f"{y}.turned", f"{y}.joined"], [y]),
+    ]
 
 
 def _convert_mnn(model: Path, path: Path, *options: str) -> None:
@@ -108,7 +132,7 @@ def _convert_tflite(model: Path, path: Path) -> None:
         folder = Path(name)
         pictures = np.random.default_rng(0).random((20, 128, 128, 3), np.float32)
         np.save(folder / "calibration_image_sample_data_20x128x128x3_float32.npy", pictures)
-        (folder / "model.onnx").symlink_to(model.resolve())
+        _readable(model, folder / "model.onnx")
         program = python_of("onnx2tf").with_name("onnx2tf")
         _convert("onnx2tf", ["-m", "onnxsim", "model.onnx", "simple.onnx"], folder, "simple.onnx")
         options = ["-i", "simple.onnx", "-o", ".", "-n", "-v", "error"]
@@ -118,6 +142,7 @@ def _convert_tflite(model: Path, path: Path) -> None:
 
 _CONVERSIONS: dict[str, tuple[str, Callable[[Path, Path], None]]] = {
     "edge": (".edge", _pack),
+    "edge-bf16": (".edge", lambda model, path: _pack(model, path, "bf16")),
     "ncnn": (".param", _convert_ncnn),
     "mnn": (".mnn", _convert_mnn),
     "mnn-sparse": (".mnn", lambda model, path: _convert_mnn(model, path, "--detectSparseSpeedUp")),

@@ -43,6 +43,7 @@ class Engine:
 
 ENGINES = {
     "edgert": Engine("edgert", "", "edge", {"integrity": "metadata"}),
+    "edgert-bf16": Engine("edgert", "", "edge-bf16", {"integrity": "metadata"}, reduced=True),
     "onnxruntime": Engine("onnxruntime", "onnxruntime"),
     "openvino": Engine("openvino", "openvino", settings={"precision": "f32"}),
     "openvino-bf16": Engine("openvino", "openvino", settings={"precision": "bf16"}, reduced=True),

@@ -14,6 +14,7 @@ __all__ = ["draw"]
 
 COLOURS = {
     US: "#d62728",
+    "edgert-bf16": "#f4a6a6",
     "onnxruntime": "#7f7f7f",
     "openvino": "#1f77b4",
     "openvino-bf16": "#9ec8e8",

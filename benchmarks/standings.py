@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.peers import ENGINES
@@ -20,10 +20,10 @@ Case = tuple[str, int | None, int]
 class Row:
     """One engine on one network.
 
-    `floor_ms`: operations on weights other than zero at the peak of all threads. Errors against float64: `error`, the
-    largest of the outputs, as a part of the largest output; `rms_error`, root mean square. `slow_turns` count though
-    the cores were far from each other, for want of better ones. `failed`: why the engine does not count, or nothing;
-    then all times are 0.
+    `floor_ms`: operations on weights other than zero at the peak of all threads. `page_in_ms`: to map our bundle and
+    touch its pages. Errors against float64: `error`, the largest of the outputs, as a part of the largest output;
+    `rms_error`, root mean square. `slow_turns` count though the cores were far from each other, for want of better
+    ones. `failed`: why the engine does not count, or nothing; then all times are 0.
     """
 
     network: str
@@ -36,6 +36,7 @@ class Row:
     discarded_turns: int = 0
     slow_turns: int = 0
     floor_ms: float = 0.0
+    page_in_ms: float = 0.0
     open_ms: float = 0.0
     hashed_open_ms: float = 0.0
     first_ms: float = 0.0
@@ -95,8 +96,11 @@ def show(rows: Sequence[Row]) -> None:
         header = ["network", *present, f"over {BASE}", "over best f32", "which", "of the floor"]
         table(f"{group}, {threads_of(threads)}: milliseconds", header, shown)
         _print_means([speedups[case] for case in cases if case in speedups], present)
+    _show_halves(rows)
+    _show_reduced(speedups)
     table(
-        f"opening (ours hashed), first run, memory, size, error (root mean square over {BASE}'s); 1e6 bytes",
+        f"opening (ours hashed), first run, memory, size, error (root mean square over {BASE}'s); 1e6 bytes; "
+        "start: opening and first run, less page-in, in steady runs",
         [
             "network",
             "threads",
@@ -104,7 +108,9 @@ def show(rows: Sequence[Row]) -> None:
             "open ms",
             "hashed",
             "first ms",
+            "page-in",
             "steady ms",
+            "start",
             "peak MB",
             "file MB",
             "error",
@@ -118,7 +124,9 @@ def show(rows: Sequence[Row]) -> None:
                 _ms(r.open_ms),
                 _ms(r.hashed_open_ms) if r.hashed_open_ms else "",
                 _ms(r.first_ms),
+                _ms(r.page_in_ms) if r.page_in_ms else "",
                 _ms(r.ms),
+                f"{(r.open_ms + r.first_ms - r.page_in_ms) / r.ms:.2f}" if r.page_in_ms else "",
                 r.peak_mb,
                 r.file_mb,
                 f"{r.error:.0e}",
@@ -133,6 +141,29 @@ def show(rows: Sequence[Row]) -> None:
     for row in rows:
         if row.failed:
             print(f"{label(row.network, row.zeros)}, {threads_of(row.threads)}: without {row.engine}: {row.failed}")
+
+
+def _show_halves(rows: Sequence[Row]) -> None:
+    """How many times as fast as dense ours is with half of the weights zero."""
+    ms = {row.case: row.ms for row in rows if row.engine == US and not row.failed}
+    found = {case: ms[case[0], 0, case[2]] / ms[case] for case in ms if case[1] == 50 and (case[0], 0, case[2]) in ms}
+    for threads in dict.fromkeys(case[2] for case in found):
+        own = ", ".join(f"{case[0]} {speed:.2f}" for case, speed in found.items() if case[2] == threads)
+        print(f"50 % zeros, {threads_of(threads)}: speed over that of dense: {own}")
+
+
+def _show_reduced(speedups: Mapping[Case, Mapping[str, float]]) -> None:
+    """Our bf16 over OpenVINO's."""
+    for threads in dict.fromkeys(case[2] for case in speedups):
+        both = {
+            case: own["edgert-bf16"] / own["openvino-bf16"]
+            for case, own in speedups.items()
+            if case[2] == threads and {"edgert-bf16", "openvino-bf16"} <= own.keys()
+        }
+        if both:
+            own = ", ".join(f"{label(*case[:2])} {speed:.2f}" for case, speed in both.items())
+            mean = geometric_mean(list(both.values()))
+            print(f"bf16 over OpenVINO's, {threads_of(threads)}: {own}; geometric mean {mean:.2f}")
 
 
 def _print_means(speedups: Sequence[dict[str, float]], engines: Sequence[str]) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import NodeProto, TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 from benchmarks import conversions
 from benchmarks.conversions import converted
@@ -42,7 +43,7 @@ def test_a_peer_tells_outputs_start_and_times(model: Path) -> None:
     with Peer("edgert", model, X, [(1, 3, 4, 4)], threads=1) as peer:
         expected = np.einsum("kc,nchw->nkhw", WEIGHTS[:, :, 0, 0], X)
         np.testing.assert_allclose(peer.outputs[0], expected, atol=1e-6)
-        assert peer.start.keys() == {"open_ms", "first_ms", "peak_mb"}
+        assert peer.start.keys() == {"open_ms", "first_ms", "page_in_ms", "peak_mb"}
         assert peer.start["peak_mb"] > 1
         for _ in range(2):
             times = peer.turn(0.001)
@@ -64,6 +65,38 @@ def test_conversions_are_kept_until_the_model_changes(model: Path) -> None:
     os.utime(model, ns=(2 * later, 2 * later))
     assert converted("edge", model).stat().st_mtime_ns != later
     assert converted("onnx", model) == model
+
+
+@pytest.mark.parametrize(
+    ("node", "shape", "becomes"),
+    [
+        (helper.make_node("AveragePool", ["x"], ["y"], kernel_shape=[7, 7], pads=[0, 0, 1, 1]), (6, 6), "Global"),
+        (helper.make_node("AveragePool", ["x"], ["y"], kernel_shape=[6, 6]), (6, 6), "Global"),
+        (helper.make_node("AveragePool", ["x"], ["y"], kernel_shape=[6, 6], strides=[6, 6]), (6, 12), "AveragePool"),
+        (
+            helper.make_node("AveragePool", ["x"], ["y"], kernel_shape=[7, 7], pads=[0, 0, 1, 1], count_include_pad=1),
+            (6, 6),
+            "AveragePool",
+        ),
+        (helper.make_node("DepthToSpace", ["x"], ["y"], blocksize=2), (3, 5), "DepthToSpace"),
+        (helper.make_node("DepthToSpace", ["x"], ["y"], blocksize=2, mode="CRD"), (3, 5), "DepthToSpace"),
+    ],
+)
+def test_what_converters_read_wrongly_is_written_in_other_words(
+    tmp_path: Path, node: NodeProto, shape: tuple[int, int], becomes: str
+) -> None:
+    given, made = tmp_path / "given.onnx", tmp_path / "made.onnx"
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 8, *shape))
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * 4)
+    graph = onnx.GraphProto(node=[node], name="one", input=[x], output=[y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(onnx.shape_inference.infer_shapes(model), given)
+    conversions._readable(given, made, shuffled=True)
+    assert any(node.op_type.startswith(becomes) for node in onnx.load(made).graph.node)
+    onnx.checker.check_model(str(made))
+    values = np.random.default_rng(1).standard_normal((1, 8, *shape)).astype(np.float32)
+    (want,), (got,) = (ReferenceEvaluator(str(path)).run(None, {"x": values}) for path in (given, made))
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
 
 def test_a_converter_that_fails_says_why(tmp_path: Path) -> None:

@@ -11,12 +11,14 @@ from benchmarks.picture import draw
 from benchmarks.standings import Case, Row, best_peer, show, slower, speedups_of
 
 DENSE: Case = ("resnet50", 0, 1)
+HALF: Case = ("resnet50", 50, 1)
 SPARSE: Case = ("resnet50", 90, 1)
 
 
 def rows() -> list[Row]:
     times = {
-        DENSE: {"edgert": 50.0, "onnxruntime": 75.0, "openvino-bf16": 37.5, "ncnn": 60.0},
+        DENSE: {"edgert": 50.0, "onnxruntime": 75.0, "openvino-bf16": 37.5, "edgert-bf16": 30.0, "ncnn": 60.0},
+        HALF: {"edgert": 40.0, "onnxruntime": 75.0},
         SPARSE: {"edgert": 10.0, "onnxruntime": 75.0, "deepsparse": 25.0},
     }
     found = [Row(*case, engine, ms=ms, floor_ms=5.0) for case, own in times.items() for engine, ms in own.items()]
@@ -25,7 +27,7 @@ def rows() -> list[Row]:
 
 def test_speedups_are_over_onnxruntime_and_leave_out_what_failed() -> None:
     found = speedups_of(rows())
-    assert found[DENSE] == {"edgert": 1.5, "onnxruntime": 1.0, "openvino-bf16": 2.0, "ncnn": 1.25}
+    assert found[DENSE] == {"edgert": 1.5, "onnxruntime": 1.0, "openvino-bf16": 2.0, "edgert-bf16": 2.5, "ncnn": 1.25}
     assert found[SPARSE] == {"edgert": 7.5, "onnxruntime": 1.0, "deepsparse": 3.0}
 
 
@@ -51,6 +53,8 @@ def test_the_tables_tell_ratios_the_floor_and_failures(capsys: pytest.CaptureFix
     printed = capsys.readouterr().out
     assert "geometric mean of our speed over (networks): best f32 peer 2.50" in printed
     assert "50%" in printed, "5 of 10 ms are the floor"
+    assert "50 % zeros, 1 thread: speed over that of dense: resnet50 1.25" in printed
+    assert "bf16 over OpenVINO's, 1 thread: resnet50 0 % 1.25; geometric mean 1.25" in printed
     assert "resnet50 90 %, 1 thread: without ncnn: wrong outputs" in printed
 
 
@@ -59,9 +63,12 @@ def test_the_picture_has_a_mark_for_each_engine_that_counts() -> None:
     titles = [title.text for title in picture.iter("{http://www.w3.org/2000/svg}title")]
     assert sorted(title for title in titles if title) == [
         "deepsparse: 3.00x",
+        "edgert-bf16: 2.50x",
         "edgert: 1.50x",
+        "edgert: 1.88x",
         "edgert: 7.50x",
         "ncnn: 1.25x",
+        "onnxruntime: 1.00x",
         "onnxruntime: 1.00x",
         "onnxruntime: 1.00x",
         "openvino-bf16: 2.00x",
