@@ -121,25 +121,24 @@ def _by_floats(rewriter: Rewriter, name: str, levels: Levels, sources: tuple[str
 
 
 def _mean(rewriter: Rewriter, maker: Node, levels: Levels, limits: tuple[int, int]) -> str | None:
-    """A mean of windows that all have as many elements, as a convolution of ones."""
+    """A mean of windows, as a convolution of ones."""
     op, x = maker.op, rewriter.dequantized(maker.inputs[0])
     if x is None:
         return None
     spatial = rewriter.type(x[0]).shape[2:]
-    n = len(spatial)
+    n, ragged = len(spatial), False
     if isinstance(op, Reduce) and op.kind == "mean" and op.keepdims and op.axes == tuple(range(2, n + 2)):
         windows = spatial, (1,) * n, (0,) * 2 * n, (1,) * n
     elif isinstance(op, Pool) and op.kind == "average" and not op.ceil_mode:
-        if any(op.pads) and not op.count_include_pad:
-            return None
+        ragged = any(op.pads) and not op.count_include_pad
         windows = op.kernel, op.strides, op.pads, op.dilations
     else:
         return None
     count = math.prod(windows[0])
     if not 0 < count <= MOST_TERMS:
         return None
-    scale = x[1].scale / np.float32(levels.scale * np.float32(count))
-    made = rewriter.ones(x[0], x[1].zero, levels, scale, limits, maker.sources, windows)
+    scale = x[1].scale / np.float32(levels.scale * np.float32(1 if ragged else count))
+    made = rewriter.ones(x[0], x[1].zero, levels, scale, limits, maker.sources, windows, ragged)
     return None if made is None else rewriter.emit(made.op, made.inputs, made.sources)
 
 

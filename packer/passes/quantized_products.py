@@ -12,12 +12,13 @@ import numpy as np
 
 from packer.ir import Node
 from packer.ir.ops import Conv, DequantizeLinear, Op, QuantizedConv, QuantizedMatMul, Transpose
-from packer.ir.ops.quantized import MOST_TERMS
+from packer.ir.ops.quantized import MOST_TERMS, whole_groups
 from packer.passes.quantized_rewriter import Levels, Rewriter
 
 __all__ = ["product"]
 
 _SUMS = float(1 << 31)
+_ZEROS = 8  # times the weights, with those of zero between groups, that bytes are still worth
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,16 +44,16 @@ def product(
     scale = (both / levels.scale).astype(np.float32)
     bias = _bias(rewriter, maker.inputs[2] if len(maker.inputs) > 2 else None, both, columns)
     largest = 255 * np.abs(weights.data.astype(np.int64)).sum(axis=tuple({*range(weights.data.ndim)} - {columns}))
-    if bias is None or weights.data.size > outputs * MOST_TERMS or not np.isfinite(scale).all():
+    data, group = whole_groups(weights.data, op.group) if isinstance(op, Conv) else (weights.data, 1)
+    if bias is None or data.size > outputs * MOST_TERMS or not np.isfinite(scale).all():
+        return None
+    if data.size > _ZEROS * weights.data.size:
         return None
     if (largest + np.abs(bias)).max(initial=0) >= _SUMS:
         return None
     made: Op
     if isinstance(op, Conv):
-        made = QuantizedConv(op.strides, op.pads, op.dilations, op.group, x[1].zero, levels.zero, *limits)
-        filters, channels = weights.data.shape[0] // op.group, weights.data.shape[1]
-        if op.group > 1 and (filters % 16 or channels % 16) and (filters, channels) != (1, 1):
-            return None
+        made = QuantizedConv(op.strides, op.pads, op.dilations, group, x[1].zero, levels.zero, *limits)
     else:
         made = QuantizedMatMul(x[1].zero, levels.zero, *limits)
         if weights.data.ndim != 2:
@@ -60,7 +61,7 @@ def product(
     name = node.outputs[0]
     inputs = (
         x[0],
-        rewriter.constant(f"{name}:weights", weights.data),
+        rewriter.constant(f"{name}:weights", data),
         rewriter.constant(f"{name}:scale", scale),
         rewriter.constant(f"{name}:bias", bias.astype(np.int32)),
     )

@@ -112,15 +112,18 @@ class Rewriter:
         limits: tuple[int, int],
         sources: tuple[str, ...],
         windows: tuple[tuple[int, ...], ...] | None = None,
+        mean: bool = False,
     ) -> Node | None:
         """A depthwise convolution with weights of one: of each element, or of windows: a kernel, strides, pads and
-        dilations."""
+        dilations; with `mean` divided by the elements that are there."""
         type = self.type(x)
+        if type.shape[1:2] == (1,) and mean:
+            return None
         if not 3 <= type.rank <= 5 or type.elements == 0 or not np.isfinite(scale):
             return None
         n, channels = type.rank - 2, type.shape[1]
         kernel, strides, pads, dilations = windows or ((1,) * n, (1,) * n, (0,) * 2 * n, (1,) * n)
-        op = QuantizedConv(strides, pads, dilations, channels, x_zero, levels.zero, *limits)
+        op = QuantizedConv(strides, pads, dilations, channels, x_zero, levels.zero, *limits, mean=mean)
         inputs = (
             x,
             self.constant(f"{x}:ones", np.ones((channels, 1, *kernel), np.int8)),

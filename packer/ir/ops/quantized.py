@@ -60,7 +60,7 @@ class QuantizedConv(Op):
     `y = clip(round_half_even((q - y_zero) sum_scales[0] + (r - sum_levels[0]) sum_scales[1]) + sum_levels[1],
     sum_levels[2], sum_levels[3])`. With one of `sum_scales` the same, without the residual's term. Everything but
     integers is in float32, each operation rounded. The channels of groups, if there are several, are multiples of 16,
-    or there is one filter for each channel.
+    or there is one filter for each channel; then `mean` divides scales by the taps that do not lie in the padding.
     """
 
     strides: tuple[int, ...]
@@ -73,6 +73,7 @@ class QuantizedConv(Op):
     hi: int = 255
     sum_scales: tuple[float, ...] = ()
     sum_levels: tuple[int, ...] = ()
+    mean: bool = False
     inplace: ClassVar[tuple[int, ...]] = (4,)
 
     def infer(self, inputs: Sequence[TensorType | None]) -> tuple[TensorType, ...]:
@@ -88,6 +89,7 @@ class QuantizedConv(Op):
         if self.group > 1 and not self.depthwise(w):
             whole_blocks = w.shape[1] % 16 == 0 and w.shape[0] // self.group % 16 == 0
             expect(whole_blocks, "groups of multiples of 16 channels, or of one", w)
+        expect(not self.mean or w.shape[1] == 1, "means of one filter for each channel", w)
         _expect_levels("levels", self.y_zero, self.lo, self.hi)
         if residual is not None:
             expect(residual == y, f"a residual of {y}", residual)
@@ -129,7 +131,12 @@ class QuantizedConv(Op):
         (sums,) = self._conv().reference(centred, w.astype(np.float64))
         along = (-1, *(1,) * (x.ndim - 2))
         sums = sums.astype(np.int64) + bias.reshape(along)
-        q = _requantized(sums, scale.reshape(along), self.y_zero, self.lo, self.hi)
+        scale = scale.reshape(along).astype(np.float32)
+        if self.mean:
+            ones = np.ones((1, 1, *w.shape[2:]), np.float32)
+            (taps,) = replace(self._conv(), group=1).reference(np.ones((1, 1, *x.shape[2:]), np.float32), ones)
+            scale = scale / np.maximum(taps[0], 1)
+        q = _requantized(sums, scale, self.y_zero, self.lo, self.hi)
         return (_finished(self, q, residual),)
 
     def _conv(self) -> Conv:

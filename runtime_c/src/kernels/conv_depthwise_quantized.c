@@ -19,6 +19,7 @@ typedef struct depthwise_state {
   ert_strides x, y, residual;
   int64_t size; /* of an output */
   bool integer; /* levels are inputs */
+  bool mean;    /* scales are divided by the taps that do not lie in the padding */
   uint8_t pad;  /* else */
   int64_t blocks, bands;
   int64_t columns, in_rows; /* of the largest band in scratch */
@@ -72,7 +73,7 @@ static int64_t bands_of(const ert_conv_geometry *g, int64_t tasks, int64_t colum
 
 /* What is computed, cut into tasks. */
 static edgert_status cut(ert_prepare *p, const ert_conv_geometry *geometry, const ert_i8_finish *finish, bool integer,
-                         int64_t pad) {
+                         bool mean, int64_t pad) {
   const ert_conv_geometry g = *geometry;
   if (p->step->out[0]->elements == 0) return EDGERT_OK;
   const int64_t blocks = ert_ceil_divide(g.groups, 16), quads = quads_of(&g), lines = g.kernel[0] * g.kernel[1];
@@ -90,7 +91,7 @@ static edgert_status cut(ert_prepare *p, const ert_conv_geometry *geometry, cons
   s->finish = *finish;
   ert_strides_of_step(p->step, integer ? p->step->n_in : 4, &s->x, &s->y, &s->residual);
   s->size = (int64_t)ert_dtype_bytes(p->step->out[0]->dtype);
-  s->integer = integer;
+  s->integer = integer, s->mean = mean;
   s->pad = (uint8_t)pad;
   s->blocks = blocks, s->bands = bands, s->columns = columns, s->in_rows = in_rows, s->quads = quads;
   s->n_lines = (size_t)lines;
@@ -104,13 +105,14 @@ static edgert_status cut(ert_prepare *p, const ert_conv_geometry *geometry, cons
 static edgert_status prepare(ert_prepare *p) {
   ert_conv_geometry g;
   ert_i8_finish finish;
-  int64_t pad;
+  int64_t pad, mean;
   ERT_TRY(ert_expect_operands(p, 4, 5, 1, 1));
   ERT_TRY(prove(p, &g));
   ERT_TRY(ert_quantized_expect(p, 1, &p->step->out[0]->shape[1], &finish));
   ERT_TRY(ert_int(p, "x_zero", 0, UINT8_MAX, &pad));
+  ERT_TRY(ert_int_or(p, "mean", 0, 1, 0, &mean));
   ert_allow_in_place(p, 4);
-  return cut(p, &g, &finish, false, pad);
+  return cut(p, &g, &finish, false, mean == 1, pad);
 }
 
 static edgert_status prepare_integer(ert_prepare *p) {
@@ -119,7 +121,7 @@ static edgert_status prepare_integer(ert_prepare *p) {
   ERT_TRY(ert_expect_operands(p, 4, 7, 1, 1));
   ERT_TRY(prove(p, &g));
   ERT_TRY(ert_integer_expect(p, 1, &p->step->out[0]->shape[1], &finish));
-  return cut(p, &g, &finish, true, 0);
+  return cut(p, &g, &finish, true, false, 0);
 }
 
 /* Copies the inputs of a band to scratch, with the zero point where they lie in the padding. */
@@ -140,6 +142,38 @@ static void gather(const depthwise_state *s, const ert_conv_band *t, const uint8
       memcpy(line + left * 16, x + ert_position(&s->x, t->image, d, h, 0), (size_t)inside * 16);
       memset(line + (left + inside) * 16, pad, (size_t)(s->columns - left - inside) * 16);
     }
+}
+
+/* Taps of an output's window along dimension d that do not lie in the padding. */
+static int64_t taps_inside(const ert_conv_geometry *g, int d, int64_t output) {
+  int64_t taps = 0;
+  for (int64_t k = 0; k < g->kernel[d]; k++) {
+    const int64_t at = output * g->stride[d] - g->pad[d] + k * g->dilation[d];
+    taps += at >= 0 && at < g->in[d];
+  }
+  return taps;
+}
+
+/* One task, by runs of columns whose windows have as many taps. */
+static void run_means(const depthwise_state *s, const ert_conv_band *t, const ert_i8_depthwise *whole) {
+  const ert_conv_geometry *g = &s->g;
+  ert_i8_depthwise d = *whole;
+  float scale[16];
+  d.rows = 1;
+  d.scale = scale;
+  for (int64_t row = 0; row < t->rows; row++) {
+    const int64_t area = taps_inside(g, 0, t->depth) * taps_inside(g, 1, t->row + row);
+    for (int64_t column = 0, end; column < g->out[2]; column = end) {
+      const int64_t taps = taps_inside(g, 2, column);
+      for (end = column + 1; end < g->out[2] && taps_inside(g, 2, end) == taps;) end++;
+      for (int i = 0; i < 16; i++) scale[i] = whole->scale[i] / (float)ert_max64(area * taps, 1);
+      d.x = whole->x + row * d.x_row + column * d.x_pixel;
+      d.y = whole->y + row * d.y_row + column * 16;
+      if (whole->residual) d.residual = whole->residual + row * d.residual_row + column * 16;
+      d.pixels = (size_t)(end - column);
+      s->loops->depthwise(&d);
+    }
+  }
 }
 
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
@@ -174,7 +208,10 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
         .pixels = (size_t)g->out[2],
         .finish = s->finish,
     };
-    s->loops->depthwise(&d);
+    if (s->mean)
+      run_means(s, &t, &d);
+    else
+      s->loops->depthwise(&d);
   }
 }
 

@@ -17,7 +17,8 @@ typedef struct conv_quantized_state {
   int64_t channels; /* that a group has */
   int64_t size;     /* of an output */
   bool integer;     /* levels are inputs */
-  uint8_t pad;      /* else */
+  bool wide;        /* inputs are widened */
+  uint8_t pad;      /* if levels are none */
   size_t n_spans;
   ert_span spans[];
 } conv_quantized_state;
@@ -43,9 +44,15 @@ static edgert_status prove(const ert_prepare *p, ert_conv_geometry *g) {
   return ert_quantized_weights(p, g->groups, g->filters, g->channels / 4 * taps);
 }
 
-/* Scratch that the constants of a task take. */
+/* Scratch: the constants of a task, the band, and the band and the weights of a block widened. */
 static int64_t constants_bytes(const conv_quantized_state *s) {
   return ert_channels_scratch(s->integer, s->plan.blocks);
+}
+
+static int64_t band_bytes(const conv_quantized_state *s) { return (s->plan.band_size + 63) / 64 * 64; }
+
+static int64_t wide_bytes(const conv_quantized_state *s) {
+  return s->wide ? 2 * band_bytes(s) + 2 * (int64_t)sizeof(int32_t) * s->w.block : 0;
 }
 
 /* What is computed, cut into tasks. */
@@ -60,14 +67,16 @@ static edgert_status cut(ert_prepare *p, const ert_conv_geometry *geometry, cons
   conv_quantized_state *s;
   const bool joined =
       ert_positions_joined(&x, g.in) && ert_positions_joined(&y, g.out) && ert_positions_joined(&residual, g.out);
-  if (!ert_conv_plan_make(&g, &x, joined, p->workers, false, &plan))
+  const ert_i8 *loops = ert_i8_of(p->simd);
+  if (!ert_conv_plan_make(&g, &x, joined, p->workers, loops->widen != NULL, &plan))
     return ert_reject(p, "inputs of one output row", "fewer bytes than memory can have", "more");
   const double positions = (double)plan.rows * (double)plan.columns;
   ERT_TRY(ert_conv_expect_worth(p, plan.band_size, positions * (double)g.filters * (double)plan.weights));
   const size_t n_spans = ert_conv_plan_spans(&plan, 0, NULL);
   ERT_TRY(ert_state(p, sizeof *s + n_spans * sizeof *s->spans, (void **)&s));
   s->plan = plan;
-  s->loops = ert_i8_of(p->simd);
+  s->loops = loops;
+  s->wide = loops->widen && plan.gather;
   s->finish = *finish;
   s->x = x, s->y = y, s->residual = residual;
   s->w = ert_weight_strides_of(p->step->in[1]);
@@ -77,7 +86,7 @@ static edgert_status cut(ert_prepare *p, const ert_conv_geometry *geometry, cons
   s->pad = (uint8_t)pad;
   s->n_spans = n_spans;
   ert_conv_plan_spans(&s->plan, 0, s->spans);
-  p->step->scratch_bytes = (size_t)(constants_bytes(s) + plan.band_size) + 64;
+  p->step->scratch_bytes = (size_t)(constants_bytes(s) + band_bytes(s) + wide_bytes(s)) + 64;
   p->step->tasks = g.batch * g.groups * plan.g.out[0] * plan.row_bands * plan.column_bands * plan.runs;
   return EDGERT_OK;
 }
@@ -85,11 +94,12 @@ static edgert_status cut(ert_prepare *p, const ert_conv_geometry *geometry, cons
 static edgert_status prepare(ert_prepare *p) {
   ert_conv_geometry g;
   ert_i8_finish finish;
-  int64_t pad;
+  int64_t pad, mean;
   ERT_TRY(ert_expect_operands(p, 4, 5, 1, 1));
   ERT_TRY(prove(p, &g));
   ERT_TRY(ert_quantized_expect(p, 2, (const int64_t[]){g.groups, g.filters}, &finish));
   ERT_TRY(ert_int(p, "x_zero", 0, UINT8_MAX, &pad));
+  ERT_TRY(ert_int_or(p, "mean", 0, 0, 0, &mean)); /* of depthwise ones only */
   ert_allow_in_place(p, 4);
   return cut(p, &g, &finish, false, pad);
 }
@@ -152,8 +162,11 @@ static void run_task(const ert_step *step, const ert_conv_task *t, const uint8_t
   y += (ert_position(&s->y, t->image, t->depth, t->row, t->column) + block * s->y.channel) * s->size;
   const uint8_t *added = residual ? residual->data : NULL;
   if (added) added += ert_position(&s->residual, t->image, t->depth, t->row, t->column) + block * s->residual.channel;
+  int32_t *wide = (int32_t *)(void *)((uint8_t *)scratch + constants_bytes(s) + band_bytes(s));
   const ert_i8_dense d = {
       .x = x,
+      .wide_x = s->wide ? wide : NULL,
+      .wide_w = s->wide ? wide + band_bytes(s) / 2 : NULL,
       .x_pixel = plan->x_pixel,
       .x_row = plan->x_row,
       .spans = s->spans,
@@ -189,7 +202,10 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   for (int64_t i = begin; i < end; i++) {
     const ert_conv_task t = ert_conv_task_at(plan, i);
     const uint8_t *x = step->in[0]->data;
-    if (plan->gather && gathered != t.band) gather_band(s, &t, x, pad, band);
+    if (plan->gather && gathered != t.band) {
+      gather_band(s, &t, x, pad, band);
+      if (s->wide) s->loops->widen(band, (size_t)plan->band_size, (int32_t *)(void *)(band + band_bytes(s)));
+    }
     gathered = t.band;
     x += ert_position(&s->x, t.image, t.depth * g->stride[0], t.row * g->stride[1], t.column * g->stride[2]);
     run_task(step, &t, plan->gather ? band : x + t.group * s->channels / 16 * s->x.channel, scratch);

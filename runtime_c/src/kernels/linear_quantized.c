@@ -6,6 +6,8 @@
 #include "kernels/quantized.h"
 #include "kernels/tensor.h"
 
+enum { WIDE_ROWS = 8 }; /* from which on widened inputs pay */
+
 /* A task computes all rows by a run of blocks of 16 columns. */
 typedef struct linear_quantized_state {
   const ert_i8 *loops;
@@ -17,6 +19,7 @@ typedef struct linear_quantized_state {
   int64_t w_block;
   int64_t size; /* of an output */
   bool integer; /* levels are inputs */
+  bool wide;    /* inputs are widened */
 } linear_quantized_state;
 
 /* Proves inputs and output but for what follows the weights. */
@@ -37,6 +40,11 @@ static edgert_status prove(const ert_prepare *p) {
 /* Scratch that the constants of a task take. */
 static int64_t constants_bytes(const linear_quantized_state *s) { return ert_channels_scratch(s->integer, s->blocks); }
 
+/* Scratch that the weights of a block take widened. */
+static int64_t weights_bytes(const linear_quantized_state *s) {
+  return s->wide ? 2 * (int64_t)sizeof(int32_t) * s->w_block : 0;
+}
+
 /* What is computed, cut into tasks. */
 static edgert_status cut(ert_prepare *p, const ert_i8_finish *finish, bool integer) {
   linear_quantized_state *s;
@@ -51,12 +59,13 @@ static edgert_status cut(ert_prepare *p, const ert_i8_finish *finish, bool integ
   s->blocks = (s->columns + 15) / 16;
   s->w_block = ert_weight_strides_of(p->step->in[1]).block;
   s->span.count = (size_t)((s->depth + 3) / 4 * 4);
-  if (s->depth % 4 != 0) s->pitch = (int64_t)s->span.count;
+  s->wide = s->loops->widen && s->rows >= WIDE_ROWS;
+  if (s->wide || s->depth % 4 != 0) s->pitch = (int64_t)s->span.count;
   s->size = (int64_t)ert_dtype_bytes(y->dtype);
   s->integer = integer;
   size_t scratch;
-  if (!ert_multiply((size_t)s->rows, (size_t)(s->pitch + 16 * s->size), &scratch) ||
-      !ert_add(scratch, (size_t)constants_bytes(s), &scratch) || scratch > INT64_MAX)
+  if (!ert_multiply((size_t)s->rows, (size_t)((s->wide ? 3 : 1) * s->pitch + 16 * s->size), &scratch) ||
+      !ert_add(scratch, (size_t)(constants_bytes(s) + weights_bytes(s)), &scratch) || scratch > INT64_MAX)
     return ert_reject(p, "rows", "fewer bytes than memory can have", "more");
   p->step->scratch_bytes = scratch;
   const int64_t cost = ert_clamp64(s->rows, 1, 1 << 14) * ert_clamp64(s->depth, 1, 1 << 20);
@@ -86,8 +95,11 @@ static void run_blocks(const ert_step *step, const uint8_t *x, int64_t block, in
   const linear_quantized_state *s = step->state;
   if (blocks == 0) return;
   const ert_channels channels = ert_channels_at(step, s->integer, 0, block, blocks, scratch);
+  int32_t *wide = (int32_t *)(void *)((uint8_t *)scratch + constants_bytes(s));
   const ert_i8_dense d = {
       .x = x,
+      .wide_x = s->wide ? wide + weights_bytes(s) / 4 : NULL,
+      .wide_w = s->wide ? wide : NULL,
       .x_pixel = s->pitch ? s->pitch : s->depth,
       .spans = &s->span,
       .n_spans = s->depth > 0,
@@ -111,13 +123,14 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   if (begin == end) return; /* an empty output has no state */
   const linear_quantized_state *s = step->state;
   const uint8_t *x = step->in[0]->data;
-  uint8_t *y = step->out[0]->data, *tile = (uint8_t *)scratch + constants_bytes(s);
-  uint8_t *copy = tile + s->rows * 16 * s->size;
+  uint8_t *y = step->out[0]->data, *wide = (uint8_t *)scratch + constants_bytes(s) + weights_bytes(s);
+  uint8_t *tile = wide + (s->wide ? 2 * s->rows * s->pitch : 0), *copy = tile + s->rows * 16 * s->size;
   for (int64_t r = 0; r < s->rows && s->pitch; r++) {
     memcpy(copy + r * s->pitch, x + r * s->depth, (size_t)s->depth);
     memset(copy + r * s->pitch + s->depth, 0, (size_t)(s->pitch - s->depth));
   }
   if (s->pitch) x = copy;
+  if (s->wide) s->loops->widen(copy, (size_t)(s->rows * s->pitch), (int32_t *)(void *)wide);
   const int64_t first = ert_cut_at(s->blocks, step->tasks, begin), last = ert_cut_at(s->blocks, step->tasks, end);
   const int64_t whole = ert_min64(last, s->columns / 16), block = 16 * s->size, pitch = s->columns * s->size;
   run_blocks(step, x, first, whole - first, y + first * block, pitch, scratch);

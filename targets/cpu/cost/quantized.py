@@ -14,9 +14,10 @@ from targets.cpu.cost.operands import stored
 
 __all__ = ["conv_quantized_seconds", "linear_quantized_seconds"]
 
-_FILL = 1.15  # cycles of a vector of products where one is issued a cycle: inputs and weights are loaded, too
+# Cycles of a vector of products, by its lanes: one issued a cycle, while inputs and weights are loaded, or as many of 16
+# bits and their sums, widened before or while they are computed.
+_PRODUCT = {16: 1.15, 8: 1.45, 4: 4.5}
 _FINISH = 2.5  # cycles to turn a vector of sums into bytes
-_SLOW = 4.5  # as many vectors of 16-bit products and sums, where there are no products of bytes
 _TAPS, _SLOW_TAPS = 3.0, 12.0  # cycles of a vector of four taps of each channel, which are put side by side
 _INTERLEAVED = 1.0  # cycles a byte of planar inputs that are put side by side
 _LINE = 8.0  # cycles to go on to the next line of inputs that are copied, for each block
@@ -26,7 +27,7 @@ _READ, _WRITTEN = 0.5, 0.5  # what part of moving inputs and outputs does not hi
 def _products(at: At, pixels: float, filters: int, quads: float) -> float:
     """Cycles of so many outputs, each of a sum over quads of products."""
     vectors = pixels * -(-filters // 16) * 16 / at.lanes
-    return vectors * (quads * (_FILL if at.lanes == 16 else _SLOW) / min(at.fma, 1.0) + _FINISH)
+    return vectors * (quads * _PRODUCT.get(at.lanes, 4.5) / min(at.fma, 1.0) + _FINISH)
 
 
 def conv_quantized_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:

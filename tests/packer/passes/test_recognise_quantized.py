@@ -149,10 +149,24 @@ def test_means(op: Op) -> None:
     check(s, s.bytes(s.add(op, s.floats("x")), 0.01, 90), (QuantizedConv,))
 
 
-def test_means_of_fewer_elements_at_the_border_stay() -> None:
+def test_means_of_fewer_elements_at_the_border() -> None:
     s = Sketch()
-    pool = Pool("average", (3, 3), (1, 1), (1,) * 4, (1, 1))
+    pool = Pool("average", (3, 3), (2, 1), (1,) * 4, (1, 1))
+    (node,) = check(s, s.bytes(s.add(pool, s.floats("x")), 0.01, 90), (QuantizedConv,)).nodes
+    assert isinstance(node.op, QuantizedConv)
+    assert node.op.mean
+    s = Sketch()
+    pool = Pool("average", (3, 3), (2, 1), (1,) * 4, (1, 1), True)
     check(s, s.bytes(s.add(pool, s.floats("x"))), (DequantizeLinear, Pool, QuantizeLinear))
+
+
+@pytest.mark.parametrize("group", [2, 4, 8])
+def test_groups_of_odd_channels(group: int) -> None:
+    """Together, with weights of zero between them."""
+    s = Sketch()
+    (node,) = check(s, s.bytes(s.conv(s.floats("x"), group, 24)), (QuantizedConv,)).nodes
+    assert isinstance(node.op, QuantizedConv)
+    assert node.op.group == 1
 
 
 def test_moves_of_other_levels() -> None:
@@ -210,9 +224,10 @@ def test_signed_activations() -> None:
 
 
 def test_what_stays() -> None:
-    """Groups of odd channels; an activation that has no limits; floats that someone else reads."""
+    """Many groups of few channels; an activation that has no limits; floats that someone else reads."""
     s = Sketch()
-    check(s, s.bytes(s.conv(s.floats("x"), group=8)), (DequantizeLinear, DequantizeLinear, Conv, QuantizeLinear))
+    wide = s.conv(s.floats("x"), group=16, filters=32)
+    check(s, s.bytes(wide), (DequantizeLinear, DequantizeLinear, Conv, QuantizeLinear))
     s = Sketch()
     w = s.weights(16, 16, 3, 3)
     conv = s.add(Conv((1, 1), (1,) * 4, (1, 1), 1, Activation("sigmoid")), s.floats("x"), w)

@@ -163,6 +163,22 @@ def test_the_largest_sums() -> None:
         check(op, x, w, np.full(16, 100 / (255 * 128 * 576), np.float32), np.zeros(16, np.int32))
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_means_of_windows_that_the_padding_cuts(seed: int) -> None:
+    rng = np.random.default_rng(200 + seed)
+    rank = choice(rng, 1, 2, 2, 3)
+    kernel, pads = (tuple(int(n) for n in rng.integers(1, 4, n)) for n in (rank, 2 * rank))
+    strides, dilations = (tuple(int(n) for n in rng.integers(1, 3, rank)) for _ in range(2))
+    x = bytes_of(rng, 2, 20, *(int(n) for n in rng.integers(7, 15, rank)))
+    op = QuantizedConv(strides, pads, dilations, 20, 120, 110, mean=True)
+    w, scale, bias = np.ones((20, 1, *kernel), np.int8), np.full(20, 0.9, np.float32), np.zeros(20, np.int32)
+    residual = None
+    if seed % 2:
+        residual = bytes_of(rng, *op.reference(x, w, scale, bias)[0].shape)
+        op = replace(op, sum_scales=(0.75, 0.5), sum_levels=(3, 99, 0, 255))
+    check(op, x, w, scale, bias, residual)
+
+
 @pytest.mark.parametrize("depthwise", [False, True])
 def test_residual_in_place(depthwise: bool) -> None:
     rng = np.random.default_rng(1)
@@ -186,7 +202,7 @@ def test_many_pixels_and_runs() -> None:
     "change",
     [
         {"x_zero": 256}, {"lo": 9, "hi": 8}, {"y_zero": -1}, {"kernel": (3, 2)}, {"kernel": (0, 1)}, {"group": 3},
-        {"group": 4}, {"strides": (1,)},
+        {"group": 4}, {"strides": (1,)}, {"mean": 2},
     ],
 )  # fmt: skip
 def test_what_is_refused(depthwise: bool, change: dict[str, object]) -> None:

@@ -4,6 +4,12 @@
 
 #include "kernels/simd/i8-finish.h"
 
+#if defined(__x86_64__) && !defined(__AVX512VNNI__)
+#include "kernels/simd/i8-wide.h"
+#define I8_WIDEN i8_widen
+#else
+#define I8_WIDEN NULL
+#endif
 #include "kernels/simd/i8-dense.h"
 #include "kernels/simd/i8-depthwise.h"
 #include "kernels/simd/i8-quantize.h"
@@ -11,6 +17,7 @@
 extern const ert_i8 ERT_I8;
 const ert_i8 ERT_I8 = {
     .dense = i8_dense,
+    .widen = I8_WIDEN,
     .depthwise = i8_depthwise,
     .quantize = i8_quantize,
     .dequantize = i8_dequantize,

@@ -123,6 +123,12 @@ static const struct i8_width *i8_width_for(size_t pixels, size_t blocks) {
 }
 
 static void i8_dense(const ert_i8_dense *d) {
+#if defined(__x86_64__) && !defined(__AVX512VNNI__)
+  if (d->wide_x) {
+    i8_wide(d);
+    return;
+  }
+#endif
   for (size_t block = 0; block < d->blocks;) {
     const struct i8_width *width = i8_width_for(d->pixels, d->blocks - block);
     const int32_t *ahead = d->w + (ptrdiff_t)(block + width->blocks) * d->w_block;

@@ -31,13 +31,14 @@ ERT_INLINE vi i8_multiply(vi sum, i8_quad x, i8_quad w) {
 #else
 typedef uint32_t i8_unsigned __attribute__((vector_size(ERT_VECTOR_BYTES)));
 ERT_INLINE vi i8_plus(vi a, vi b) { return (vi)((i8_unsigned)a + (i8_unsigned)b); } /* wraps */
-typedef int16_t i8_wide __attribute__((vector_size(ERT_VECTOR_BYTES)));
+typedef int16_t i8_words __attribute__((vector_size(ERT_VECTOR_BYTES)));
+typedef uint16_t i8_halves __attribute__((vector_size(ERT_VECTOR_BYTES)));
 ERT_INLINE i8_quad i8_input(const uint8_t *x) {
   const vi quad = i8_splat(x);
-  return (i8_quad){quad & 0x00ff00ff, (vi)((i8_wide)quad >> 8) & 0x00ff00ff};
+  return (i8_quad){quad & 0x00ff00ff, (vi)((i8_halves)quad >> 8)};
 }
 ERT_INLINE i8_quad i8_weights(const int32_t *w) {
-  const i8_wide quad = (i8_wide)vload_int(w);
+  const i8_words quad = (i8_words)vload_int(w);
   return (i8_quad){(vi)(quad << 8 >> 8), (vi)(quad >> 8)};
 }
 #if ERT_VECTOR_BYTES == 32

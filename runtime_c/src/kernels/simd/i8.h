@@ -25,7 +25,9 @@ typedef struct ert_i8_finish {
 /* y[row][pixel][k] = finish(bias[k] + sum over spans of x * w). Output channels come in blocks of 16, all lanes of which are
  * read and written; strides of x and y are in bytes. */
 typedef struct ert_i8_dense {
-  const uint8_t *x; /* pixel 0 of row 0 */
+  const uint8_t *x;      /* pixel 0 of row 0 */
+  const int32_t *wide_x; /* or the same as `widen` leaves it: then strides and spans still count inputs */
+  int32_t *wide_w;       /* with it: scratch of 2 w_block */
   ptrdiff_t x_pixel, x_row;
   const ert_span *spans; /* relative to a pixel; counts are multiples of 4 */
   size_t n_spans;
@@ -63,6 +65,9 @@ typedef struct ert_i8_depthwise {
 
 typedef struct ert_i8 {
   void (*dense)(const ert_i8_dense *d);
+  /* Four inputs after the other, n in all, as 16 bits in two elements: the first and third, then the second and fourth. Many
+   * pixels of such are faster; NULL: they are not, and `dense` does not take them. */
+  void (*widen)(const uint8_t *x, size_t n, int32_t *wide);
   void (*depthwise)(const ert_i8_depthwise *d);
   /* y = saturate(round_half_even(x / scale) + zero), 0 for NaN; and y = (x - zero) * scale. Zero points are bytes. */
   void (*quantize)(const float *x, float scale, int32_t zero, uint8_t *y, size_t n);
