@@ -142,9 +142,11 @@ static void test_softmax(void) {
   for (int log = 0; log < 2; log++)
     for (size_t n = 1; n < LONGEST; n++) {
       row x = new_row(n * 7, false), y = new_row(n * 7, false), z = new_row(n * 7, false);
-      table->softmax_row(log, x.x, y.x, n * 7);
-      scalar->softmax_row(log, x.x, z.x, n * 7);
-      check_rows("softmax_row", log, y.x, z.x, n * 7, log ? 1.0f : 0.0f);
+      for (size_t rows = 1; rows <= 7; rows += 3) {
+        table->softmax_rows(log, x.x, (ptrdiff_t)n, y.x, (ptrdiff_t)n, n, rows);
+        scalar->softmax_rows(log, x.x, (ptrdiff_t)n, z.x, (ptrdiff_t)n, n, rows);
+        check_rows("softmax_rows", log, y.x, z.x, n * rows, log ? 1.0f : 0.0f);
+      }
       table->softmax_columns(log, x.x, (ptrdiff_t)n, y.x, (ptrdiff_t)n, 7, n);
       scalar->softmax_columns(log, x.x, (ptrdiff_t)n, z.x, (ptrdiff_t)n, 7, n);
       check_rows("softmax_columns", log, y.x, z.x, n * 7, log ? 1.0f : 0.0f);

@@ -6,13 +6,14 @@
 #include "kernels/tensor.h"
 
 enum { SOFTMAX, LOG_SOFTMAX, HARDMAX };
-enum { TILE = 256, SCATTERED_TILE = 16 }; /* columns of a unit; where they have to be gathered */
+enum { TILE = 256, SCATTERED_TILE = 16, ROWS = 4 }; /* columns of a unit; where they have to be gathered; rows */
 
 typedef struct softmax_state {
   ert_reduction plan;
   const ert_simd *simd;
   int kind;
   int64_t tile, units;
+  bool rows;      /* what is folded is contiguous */
   bool scattered; /* what is folded does not lie at one stride in x and in y: it passes through scratch */
 } softmax_state;
 
@@ -42,7 +43,9 @@ static edgert_status prepare(ert_prepare *p) {
   ert_reduction *r = &s->plan;
   ert_reduction_plan(&from, to.stride, axes, 2, r);
   s->scattered = r->folded.rank > 1;
-  s->tile = r->trailing ? 1 : s->scattered ? SCATTERED_TILE : TILE;
+  s->rows =
+      r->trailing && !s->scattered && s->kind != HARDMAX && r->folded.stride[0][0] == 1 && r->folded.stride[1][0] == 1;
+  s->tile = s->rows ? ROWS : r->trailing ? 1 : s->scattered ? SCATTERED_TILE : TILE;
   s->units = ert_walk_tiles(&r->kept, s->tile);
   if (s->scattered) p->step->scratch_bytes = (size_t)(r->folded.elements * s->tile) * sizeof(float);
   p->step->tasks = ert_cut(s->units, 4 * ert_min64(x->elements / s->units, INT32_MAX), p->workers);
@@ -67,7 +70,7 @@ static void columns(const softmax_state *s, const float *x, int64_t x_stride, fl
   if (s->kind == HARDMAX)
     for (int64_t i = 0; i < width; i++) hardmax(x + i, x_stride, y + i, y_stride, n);
   else if (width == 1 && x_stride == 1 && y_stride == 1)
-    s->simd->softmax_row(log, x, y, (size_t)n);
+    s->simd->softmax_rows(log, x, 0, y, 0, (size_t)n, 1);
   else
     s->simd->softmax_columns(log, x, (ptrdiff_t)x_stride, y, (ptrdiff_t)y_stride, (size_t)n, (size_t)width);
 }
@@ -96,7 +99,10 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
     width = ert_walk_width(kept, &c, s->tile);
     const float *x = (const float *)step->in[0]->data + c.offset[0];
     float *y = (float *)step->out[0]->data + c.offset[1];
-    if (s->scattered)
+    if (s->rows)
+      s->simd->softmax_rows(s->kind == LOG_SOFTMAX, x, (ptrdiff_t)kept->stride[0][kept->rank - 1], y,
+                            (ptrdiff_t)kept->stride[1][kept->rank - 1], (size_t)w->elements, (size_t)width);
+    else if (s->scattered)
       scattered_columns(s, x, y, width, scratch);
     else
       columns(s, x, w->stride[0][0], y, w->stride[1][0], width);

@@ -43,6 +43,45 @@ SINGLES(single_halves, ert_bits16)
 SINGLES(single_words, ert_bits32)
 SINGLES(single_doubles, ert_bits64)
 
+/* Words of two interleaved channels to planes `dst_stride` apart. */
+static void split_two(ert_bits32 *restrict dst, int64_t dst_stride, const ert_bits32 *restrict src, int64_t n) {
+  ert_bits32 *x = dst, *y = dst + dst_stride;
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4, src += 8) {
+    const word4 a = *(const word4 *)src, b = *(const word4 *)(src + 4);
+    *(word4 *)(x + i) = __builtin_shufflevector(a, b, 0, 2, 4, 6);
+    *(word4 *)(y + i) = __builtin_shufflevector(a, b, 1, 3, 5, 7);
+  }
+  for (; i < n; ++i, src += 2) x[i] = src[0], y[i] = src[1];
+}
+
+/* Words of three interleaved channels to planes `dst_stride` apart. */
+static void split_three(ert_bits32 *restrict dst, int64_t dst_stride, const ert_bits32 *restrict src, int64_t n) {
+  ert_bits32 *x = dst, *y = dst + dst_stride, *z = y + dst_stride;
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4, src += 12) {
+    const word4 a = *(const word4 *)src, b = *(const word4 *)(src + 4), c = *(const word4 *)(src + 8);
+    const word4 ab = __builtin_shufflevector(a, b, 0, 3, 6, 6), bc = __builtin_shufflevector(b, c, 0, 3, 6, 6);
+    const word4 zz = __builtin_shufflevector(a, b, 2, 5, 2, 5);
+    *(word4 *)(x + i) = __builtin_shufflevector(ab, c, 0, 1, 2, 5);
+    *(word4 *)(y + i) = __builtin_shufflevector(a, bc, 1, 4, 5, 6);
+    *(word4 *)(z + i) = __builtin_shufflevector(zz, c, 0, 1, 4, 7);
+  }
+  for (; i < n; ++i, src += 3) x[i] = src[0], y[i] = src[1], z[i] = src[2];
+}
+
+/* Words of two rows `src_stride` apart, interleaved. */
+static void join_two(ert_bits32 *restrict dst, const ert_bits32 *restrict src, int64_t src_stride, int64_t width) {
+  const ert_bits32 *x = src, *y = src + src_stride;
+  int64_t j = 0;
+  for (; j + 4 <= width; j += 4, dst += 8) {
+    const word4 a = *(const word4 *)(x + j), b = *(const word4 *)(y + j);
+    *(word4 *)dst = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+    *(word4 *)(dst + 4) = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  }
+  for (; j < width; ++j, dst += 2) dst[0] = x[j], dst[1] = y[j];
+}
+
 /* Whole tiles, then the columns and the rows of the source that they leave. */
 #define TILES(name, type, tile, singles, edge)                                                                        \
   static void name(type *restrict dst, int64_t dst_stride, const type *restrict src, int64_t src_stride,              \
@@ -65,7 +104,14 @@ void ert_transpose(void *dst, int64_t dst_stride, const void *src, int64_t src_s
       tiled_doubles(dst, dst_stride, src, src_stride, width, n);
       break;
     case 4:
-      tiled_words(dst, dst_stride, src, src_stride, width, n);
+      if (width == 2 && src_stride == 2)
+        split_two(dst, dst_stride, src, n);
+      else if (width == 3 && src_stride == 3)
+        split_three(dst, dst_stride, src, n);
+      else if (n == 2 && dst_stride == 2)
+        join_two(dst, src, src_stride, width);
+      else
+        tiled_words(dst, dst_stride, src, src_stride, width, n);
       break;
     case 2:
       single_halves(dst, dst_stride, src, src_stride, width, n);

@@ -62,7 +62,7 @@ def reduce_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -
 
 
 def softmax_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
-    """Three passes; a store of a part of a vector delays the pass that reads it."""
+    """Three passes."""
     op = work.op
     assert isinstance(op, Softmax)
     outer, folded, inner = _groups(work, op.axes)
@@ -70,7 +70,7 @@ def softmax_seconds(work: Work, form: Form, distances: Sequence[float], at: At) 
         cycles = 6.0 * outer * folded * inner
     elif inner == 1:
         log = 65.0 if op.kind == "log_softmax" else 0.0
-        cycles = _runs(outer, folded, at, 55.0 + log, 18.0 / at.fma, 130.0)
+        cycles = _runs(outer, folded, at, 45.0 + log, 18.0 / at.fma, 25.0)
     else:
         cycles = _columns(outer, folded, inner, at, 96.0, 16.4 / at.fma, 29.0)
     return overlapped(cycles * at.cycle / at.efficiency.softmax, operands(work, form, distances, at))

@@ -77,7 +77,7 @@ def copy_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> 
     if isinstance(op, Transpose):
         cycles = _permute_cycles(x, op.perm, at)
     elif isinstance(op, Slice) and op.steps and op.steps[-1] != 1:
-        cycles = 2.1 * y.elements
+        cycles = (0.6 if op.steps[-1] == 2 and y.dtype.bytes == 4 else 2.1) * y.elements
     else:
         run = _run(x.shape, y.shape)
         cycles = _runs_cycles(y.elements / run, run * y.dtype.bytes, at)
@@ -107,6 +107,8 @@ def _permute_cycles(x: TensorType, perm: Sequence[int], at: At) -> float:
     innermost, last = max(merged)[1], merged[-1][1]
     if merged[-1] == max(merged):
         return _runs_cycles(x.elements / max(last, 1), last * x.dtype.bytes, at)
+    if x.dtype.bytes == 4 and (innermost in (2, 3) or last == 2):  # interleaved by vectors
+        return _QUAD * x.elements
     return transpose_cycles(innermost, last) * x.elements / max(innermost * last, 1)
 
 

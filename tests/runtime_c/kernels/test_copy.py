@@ -36,6 +36,20 @@ def test_every_transpose(dtype: type, shape: tuple[int, ...]) -> None:
         check_view(x, x.transpose(perm))
 
 
+@pytest.mark.parametrize("dtype", [np.int16, np.float32])
+def test_two_and_three_interleaved(dtype: type) -> None:
+    """To planes and back, of any length, and every second element, up to the last one of the input."""
+    rng = np.random.default_rng(6)
+    for n in range(1, 14):
+        for channels in (2, 3):
+            x = random_array(rng, (3, n, channels), dtype)
+            check_view(x, x.transpose(0, 2, 1))
+            check_view(x.reshape(3, channels, n), x.reshape(3, channels, n).transpose(0, 2, 1))
+        for x in (random_array(rng, (3, 2 * n), dtype), random_array(rng, (3, 2 * n - 1), dtype)):
+            check_view(x, x[:, ::2])
+            check_view(x, x[:, 1::2])
+
+
 @pytest.mark.parametrize("dtype", [np.bool_, np.uint16, np.float32, np.uint64])
 def test_slices_and_broadcasts(dtype: type) -> None:
     x = random_array(np.random.default_rng(2), (6, 9, 10), dtype)

@@ -11,31 +11,45 @@ ERT_INLINE vf softmax_rounded(vf v) {
   return v;
 }
 
-static void f32_softmax_row(bool log, const float *x, float *y, size_t n) {
-  const float largest = fold_row_of(ERT_FOLD_MAX, -INFINITY, 0, x, n);
-  vf sums = vzero(), tail = vzero(); /* the tail stays here: a load would wait for the store of a part of a vector */
-  size_t i = 0;
-  for (; i + VL <= n; i += VL) {
-    vf e = softmax_rounded(vexp(vload(x + i) - largest));
-    sums += e;
-    if (!log) vstore(y + i, e);
+/* `count` rows, at most 4: what they need across their lanes is found for all of them at once. */
+ERT_INLINE void softmax_rows_of(size_t count, bool log, const float *x, ptrdiff_t x_row, float *y, ptrdiff_t y_row,
+                                size_t n) {
+  const size_t whole = n / VL * VL, part = n - whole;
+  vf lanes[4], tail[4]; /* tails stay here: a load would wait for the store of a part of a vector */
+  for (size_t r = 0; r < 4; r++)
+    lanes[r] = r < count ? fold_row_lanes(ERT_FOLD_MAX, 0, x + (ptrdiff_t)r * x_row, n) : vzero();
+  const vf largest = fold_four(ERT_FOLD_MAX, lanes[0], lanes[1], lanes[2], lanes[3]);
+  for (size_t r = 0; r < count; r++) {
+    const float *from = x + (ptrdiff_t)r * x_row, most = largest[r * (VL / 4)];
+    float *to = y + (ptrdiff_t)r * y_row;
+    vf sums = vzero();
+    for (size_t i = 0; i < whole; i += VL) {
+      const vf e = softmax_rounded(vexp(vload(from + i) - most));
+      sums += e;
+      if (!log) vstore(to + i, e);
+    }
+    tail[r] = part ? softmax_rounded(vexp(vload_part(from + whole, part) - most)) : vzero();
+    lanes[r] = sums + vfirst(tail[r], part, vzero());
   }
-  if (i < n) {
-    tail = softmax_rounded(vexp(vload_part(x + i, n - i) - largest));
-    sums += vfirst(tail, n - i, vzero());
+  const vf sum = fold_four(ERT_FOLD_SUM, lanes[0], lanes[1], lanes[2], lanes[3]);
+  const vf last = log ? vlog(sum) : 1.0f / sum;
+  for (size_t r = 0; r < count; r++) {
+    const float *from = x + (ptrdiff_t)r * x_row, most = largest[r * (VL / 4)], by = last[r * (VL / 4)];
+    float *to = y + (ptrdiff_t)r * y_row;
+    if (log) {
+      for (size_t i = 0; i < whole; i += VL) vstore(to + i, (vload(from + i) - most) - by);
+      if (part) vstore_part(to + whole, (vload_part(from + whole, part) - most) - by, part);
+    } else {
+      for (size_t i = 0; i < whole; i += VL) vstore(to + i, vload(to + i) * by);
+      if (part) vstore_part(to + whole, tail[r] * by, part);
+    }
   }
-  const float sum = fold_lanes(ERT_FOLD_SUM, sums);
-  if (log) {
-    float shift;
-    vf l = vlog(vsplat(sum));
-    memcpy(&shift, &l, sizeof shift);
-    for (i = 0; i + VL <= n; i += VL) vstore(y + i, (vload(x + i) - largest) - shift);
-    if (i < n) vstore_part(y + i, (vload_part(x + i, n - i) - largest) - shift, n - i);
-  } else {
-    const float scale = 1.0f / sum;
-    for (i = 0; i + VL <= n; i += VL) vstore(y + i, vload(y + i) * scale);
-    if (i < n) vstore_part(y + i, tail * scale, n - i);
-  }
+}
+
+static void f32_softmax_rows(bool log, const float *x, ptrdiff_t x_row, float *y, ptrdiff_t y_row, size_t n,
+                             size_t rows) {
+  for (; rows >= 4; rows -= 4, x += 4 * x_row, y += 4 * y_row) softmax_rows_of(4, log, x, x_row, y, y_row, n);
+  if (rows > 0) softmax_rows_of(rows, log, x, x_row, y, y_row, n);
 }
 
 /* `count` vectors of columns, the last of which has `part` of them. */

@@ -69,8 +69,9 @@ static void scalar_softmax_columns(bool log, const float *x, ptrdiff_t x_stride,
   }
 }
 
-static void scalar_softmax_row(bool log, const float *x, float *y, size_t n) {
-  scalar_softmax_columns(log, x, 1, y, 1, n, 1);
+static void scalar_softmax_rows(bool log, const float *x, ptrdiff_t x_row, float *y, ptrdiff_t y_row, size_t n,
+                                size_t rows) {
+  for (; rows > 0; rows--, x += x_row, y += y_row) scalar_softmax_columns(log, x, 1, y, 1, n, 1);
 }
 
 /* Column by column. */

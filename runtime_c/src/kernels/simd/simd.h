@@ -297,8 +297,8 @@ typedef struct ert_simd {
   void (*center)(float mean, float scale, const float *x, float *y, size_t n);
   void (*lrn)(const ert_lrn *l);
 
-  /* Softmax of a row, and of `width` columns of n rows a stride apart: the same bits for the same values; y may be x. */
-  void (*softmax_row)(bool log, const float *x, float *y, size_t n);
+  /* Softmax of rows of n, and of `width` columns of n rows a stride apart: the same bits for the same values; y may be x. */
+  void (*softmax_rows)(bool log, const float *x, ptrdiff_t x_row, float *y, ptrdiff_t y_row, size_t n, size_t rows);
   void (*softmax_columns)(bool log, const float *x, ptrdiff_t x_stride, float *y, ptrdiff_t y_stride, size_t n,
                           size_t width);
 
