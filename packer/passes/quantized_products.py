@@ -44,7 +44,7 @@ def product(
     scale = (both / levels.scale).astype(np.float32)
     bias = _bias(rewriter, maker.inputs[2] if len(maker.inputs) > 2 else None, both, columns)
     largest = 255 * np.abs(weights.data.astype(np.int64)).sum(axis=tuple({*range(weights.data.ndim)} - {columns}))
-    data, group = whole_groups(weights.data, op.group) if isinstance(op, Conv) else (weights.data, 1)
+    data, group, together = whole_groups(weights.data, op.group if isinstance(op, Conv) else 1)
     if bias is None or data.size > outputs * MOST_TERMS or not np.isfinite(scale).all():
         return None
     if data.size > _ZEROS * weights.data.size:
@@ -53,7 +53,8 @@ def product(
         return None
     made: Op
     if isinstance(op, Conv):
-        made = QuantizedConv(op.strides, op.pads, op.dilations, group, x[1].zero, levels.zero, *limits)
+        windows = op.strides, op.pads, op.dilations
+        made = QuantizedConv(*windows, group, x[1].zero, levels.zero, *limits, together=together)
     else:
         made = QuantizedMatMul(x[1].zero, levels.zero, *limits)
         if weights.data.ndim != 2:

@@ -11,7 +11,7 @@ import numpy as np
 from packer.ir.ops.base import Activation, Dependence, Op, Part
 from packer.ir.ops.conv import Conv
 from packer.ir.ops.pointwise import activate
-from packer.ir.ops.quantized import MOST_TERMS
+from packer.ir.ops.quantized import MOST_TERMS, expect_together
 from packer.ir.ops.shape import expect, expect_dtype, expect_shape, operands, with_shape
 from packer.ir.types import Box, DType, TensorType
 
@@ -76,7 +76,7 @@ class IntegerConv(Op):
     Inputs: x u8 [N,C,spatial], w i8 [K,C/group,kernel], x_zero u8 []; for results in f32 also x_scale f32 [], scale f32
     [K], bias f32 [K]. Output: the sums, i32, which wrap; or f32, `activation(sums (x_scale scale) + bias)`, each
     operation rounded, the activation a relu or clip. Padding counts as x_zero. The channels of groups, if there are
-    several, are multiples of 16, or there is one filter for each channel.
+    several, are multiples of 16, or there is one filter for each channel. `together` as for QuantizedConv.
     https://onnx.ai/onnx/operators/onnx__ConvInteger.html
     """
 
@@ -85,6 +85,7 @@ class IntegerConv(Op):
     dilations: tuple[int, ...]
     group: int = 1
     activation: Activation | None = None
+    together: int = 1
 
     def infer(self, inputs: Sequence[TensorType | None]) -> tuple[TensorType, ...]:
         (x, w), _ = operands(inputs[:2], 2)
@@ -94,6 +95,7 @@ class IntegerConv(Op):
         if self.group > 1 and not self.depthwise(w):
             whole_blocks = w.shape[1] % 16 == 0 and w.shape[0] // self.group % 16 == 0
             expect(whole_blocks, "groups of multiples of 16 channels, or of one", w)
+        expect_together(self.together, self.group, w)
         return (TensorType(_result(inputs, w.shape[0], self.activation), y.shape),)
 
     def depthwise(self, w: TensorType) -> bool:
@@ -110,7 +112,9 @@ class IntegerConv(Op):
         own = self._conv().part(box, inputs[:2])
         assert isinstance(own.op, Conv)
         reads = (*own.reads[:2], (), (), (box[1],), (box[1],))
-        return Part(replace(self, pads=own.op.pads, group=own.op.group), reads[: len(inputs)], box)
+        whole = self.group > 1 or box[1] == (0, self.infer(inputs)[0].shape[1])
+        op = replace(self, pads=own.op.pads, group=own.op.group, together=self.together if whole else 1)
+        return Part(op, reads[: len(inputs)], box)
 
     def reference(self, x: np.ndarray, w: np.ndarray, zero: np.ndarray, *scales: np.ndarray) -> tuple[np.ndarray, ...]:
         (sums,) = self._conv().reference(x.astype(np.float64) - zero, w.astype(np.float64))  # exact

@@ -14,23 +14,30 @@ from packer.ir.ops.conv import Conv
 from packer.ir.ops.shape import expect, expect_dtype, expect_length, expect_shape, operands, with_shape
 from packer.ir.types import Box, DType, TensorType
 
-__all__ = ["MOST_TERMS", "QuantizedConv", "QuantizedMatMul", "whole_groups"]
+__all__ = ["MOST_TERMS", "QuantizedConv", "QuantizedMatMul", "expect_together", "whole_groups"]
 
 MOST_TERMS = 1 << 16  # products of an unsigned and a signed byte of which the sum is sure to fit 32 bits
 
 
-def whole_groups(w: np.ndarray, group: int) -> tuple[np.ndarray, int]:
+def whole_groups(w: np.ndarray, group: int) -> tuple[np.ndarray, int, int]:
     """Weights [K,C/group,kernel] and groups that compute the same with channels of groups in multiples of 16, one
-    group, or one filter for each channel: neighbouring groups together, with weights of zero between them."""
+    group, or one filter for each channel: neighbouring groups together, with weights of zero between them. And how
+    many are together."""
     filters, channels = w.shape[0] // group, w.shape[1]
     if group == 1 or (filters, channels) == (1, 1):
-        return w, group
+        return w, group, 1
     fitting = (m for m in range(1, group) if group % m == 0 and m * filters % 16 == m * channels % 16 == 0)
     together = next(fitting, group)
     wide = np.zeros((group // together, together, filters, together, channels, *w.shape[2:]), w.dtype)
     for i in range(together):
         wide[:, i, :, i] = w.reshape(group // together, together, filters, channels, *w.shape[2:])[:, i]
-    return wide.reshape(w.shape[0], together * channels, *w.shape[2:]), group // together
+    return wide.reshape(w.shape[0], together * channels, *w.shape[2:]), group // together, together
+
+
+def expect_together(together: int, group: int, w: TensorType) -> None:
+    """Raise ShapeError unless each group of weights w can be so many smaller ones."""
+    divides = together >= 1 and w.shape[0] // group % together == 0 and w.shape[1] % together == 0
+    expect(divides, "as many groups together as divide their channels", together)
 
 
 def _float_like(type: TensorType) -> TensorType:
@@ -61,6 +68,7 @@ class QuantizedConv(Op):
     sum_levels[2], sum_levels[3])`. With one of `sum_scales` the same, without the residual's term. Everything but
     integers is in float32, each operation rounded. The channels of groups, if there are several, are multiples of 16,
     or there is one filter for each channel; then `mean` divides scales by the taps that do not lie in the padding.
+    `together`: each group is so many smaller ones, the weights between which are zero.
     """
 
     strides: tuple[int, ...]
@@ -74,6 +82,7 @@ class QuantizedConv(Op):
     sum_scales: tuple[float, ...] = ()
     sum_levels: tuple[int, ...] = ()
     mean: bool = False
+    together: int = 1
     inplace: ClassVar[tuple[int, ...]] = (4,)
 
     def infer(self, inputs: Sequence[TensorType | None]) -> tuple[TensorType, ...]:
@@ -89,6 +98,7 @@ class QuantizedConv(Op):
         if self.group > 1 and not self.depthwise(w):
             whole_blocks = w.shape[1] % 16 == 0 and w.shape[0] // self.group % 16 == 0
             expect(whole_blocks, "groups of multiples of 16 channels, or of one", w)
+        expect_together(self.together, self.group, w)
         expect(not self.mean or w.shape[1] == 1, "means of one filter for each channel", w)
         _expect_levels("levels", self.y_zero, self.lo, self.hi)
         if residual is not None:
@@ -117,7 +127,9 @@ class QuantizedConv(Op):
         own = self._conv().part(box, (x, w))
         assert isinstance(own.op, Conv)
         reads = (*own.reads[:2], (box[1],), (box[1],), box)
-        return Part(replace(self, pads=own.op.pads, group=own.op.group), reads[: len(inputs)], box)
+        together = self.together if self.group > 1 or box[1] == (0, w.shape[0]) else 1
+        op = replace(self, pads=own.op.pads, group=own.op.group, together=together)
+        return Part(op, reads[: len(inputs)], box)
 
     def reference(
         self,

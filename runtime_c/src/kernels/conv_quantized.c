@@ -14,11 +14,12 @@ typedef struct conv_quantized_state {
   ert_i8_finish finish;
   ert_strides x, y, residual;
   ert_weight_strides w;
-  int64_t channels; /* that a group has */
-  int64_t size;     /* of an output */
-  bool integer;     /* levels are inputs */
-  bool wide;        /* inputs are widened */
-  uint8_t pad;      /* if levels are none */
+  int64_t channels;     /* that a group has */
+  int64_t size;         /* of an output */
+  bool integer;         /* levels are inputs */
+  bool wide;            /* inputs are widened */
+  uint8_t pad;          /* if levels are none */
+  ert_i8_range *ranges; /* of the blocks of a group; NULL: all weights count */
   size_t n_spans;
   ert_span spans[];
 } conv_quantized_state;
@@ -55,6 +56,22 @@ static int64_t wide_bytes(const conv_quantized_state *s) {
   return s->wide ? 2 * band_bytes(s) + 2 * (int64_t)sizeof(int32_t) * s->w.block : 0;
 }
 
+/* What the blocks of a group have weights for that is several groups together, `filters` and `channels` each. */
+static void find_ranges(const conv_quantized_state *s, int64_t filters, int64_t channels) {
+  const int64_t step = 16 * ert_volume(s->plan.g.kernel); /* inputs of a block of channels */
+  ert_i8_range at = {0};
+  int64_t ended = 0; /* inputs before at.end */
+  for (int64_t b = 0; b < s->plan.blocks; b++) {
+    const int64_t last = ert_min64(b * 16 + 15, s->plan.g.filters - 1);
+    const int64_t from = b * 16 / filters * channels / 16 * step,
+                  to = ((last / filters + 1) * channels + 15) / 16 * step;
+    while (at.begin < from) at.begin += (ptrdiff_t)s->spans[at.first++].count;
+    while (at.end < s->n_spans && ended < to) ended += (int64_t)s->spans[at.end++].count;
+    at.count = ended - at.begin;
+    s->ranges[b] = at;
+  }
+}
+
 /* What is computed, cut into tasks. */
 static edgert_status cut(ert_prepare *p, const ert_conv_geometry *geometry, const ert_i8_finish *finish, bool integer,
                          int64_t pad) {
@@ -65,6 +82,10 @@ static edgert_status cut(ert_prepare *p, const ert_conv_geometry *geometry, cons
   ert_strides_of_step(p->step, integer ? p->step->n_in : 4, &x, &y, &residual);
   ert_conv_plan plan;
   conv_quantized_state *s;
+  int64_t together;
+  ERT_TRY(ert_int_or(p, "together", 1, ert_max64(ert_min64(g.filters, in->shape[1] / g.groups), 1), 1, &together));
+  if (g.filters % together != 0 || in->shape[1] / g.groups % together != 0)
+    return ert_reject(p, "attribute 'together'", "a divisor of each group's channels", "%lld", (long long)together);
   const bool joined =
       ert_positions_joined(&x, g.in) && ert_positions_joined(&y, g.out) && ert_positions_joined(&residual, g.out);
   const ert_i8 *loops = ert_i8_of(p->simd);
@@ -73,7 +94,8 @@ static edgert_status cut(ert_prepare *p, const ert_conv_geometry *geometry, cons
   const double positions = (double)plan.rows * (double)plan.columns;
   ERT_TRY(ert_conv_expect_worth(p, plan.band_size, positions * (double)g.filters * (double)plan.weights));
   const size_t n_spans = ert_conv_plan_spans(&plan, 0, NULL);
-  ERT_TRY(ert_state(p, sizeof *s + n_spans * sizeof *s->spans, (void **)&s));
+  const size_t n_ranges = together > 1 ? (size_t)plan.blocks : 0, spans_bytes = n_spans * sizeof *s->spans;
+  ERT_TRY(ert_state(p, sizeof *s + spans_bytes + n_ranges * sizeof *s->ranges, (void **)&s));
   s->plan = plan;
   s->loops = loops;
   s->wide = loops->widen && plan.gather;
@@ -86,6 +108,10 @@ static edgert_status cut(ert_prepare *p, const ert_conv_geometry *geometry, cons
   s->pad = (uint8_t)pad;
   s->n_spans = n_spans;
   ert_conv_plan_spans(&s->plan, 0, s->spans);
+  if (n_ranges > 0) {
+    s->ranges = (ert_i8_range *)(void *)(s->spans + n_spans);
+    find_ranges(s, g.filters / together, s->channels / together);
+  }
   p->step->scratch_bytes = (size_t)(constants_bytes(s) + band_bytes(s) + wide_bytes(s)) + 64;
   p->step->tasks = g.batch * g.groups * plan.g.out[0] * plan.row_bands * plan.column_bands * plan.runs;
   return EDGERT_OK;
@@ -171,6 +197,7 @@ static void run_task(const ert_step *step, const ert_conv_task *t, const uint8_t
       .x_row = plan->x_row,
       .spans = s->spans,
       .n_spans = s->n_spans,
+      .ranges = s->ranges ? s->ranges + t->block : NULL,
       .w = (const int32_t *)step->in[1]->data + t->group * s->w.group + t->block * s->w.block,
       .w_block = s->w.block,
       .bias = channels.bias,

@@ -14,8 +14,8 @@ from targets.cpu.cost.operands import stored
 
 __all__ = ["conv_quantized_seconds", "linear_quantized_seconds"]
 
-# Cycles of a vector of products, by its lanes: one issued a cycle, while inputs and weights are loaded, or as many of 16
-# bits and their sums, widened before or while they are computed.
+# Cycles of a vector of products, by its lanes: one issued a cycle, while inputs and weights are loaded, or as many of
+# 16 bits and their sums, widened before or while they are computed.
 _PRODUCT = {16: 1.15, 8: 1.45, 4: 4.5}
 _FINISH = 2.5  # cycles to turn a vector of sums into bytes
 _TAPS, _SLOW_TAPS = 3.0, 12.0  # cycles of a vector of four taps of each channel, which are put side by side
@@ -36,7 +36,10 @@ def conv_quantized_seconds(work: Work, form: Form, distances: Sequence[float], a
     assert w is not None
     if isinstance(work.op, IntegerConv | QuantizedConv) and work.op.depthwise(w):
         return _depthwise_seconds(work, form, distances, at)
-    quads = -(-g.channels // 4) * prod(g.kernel)
+    op = work.op
+    assert isinstance(op, IntegerConv | QuantizedConv)
+    channels = g.channels if op.together == 1 else min(g.channels, g.channels // op.together * 2)
+    quads = -(-channels // 4) * prod(g.kernel)
     images = g.images * g.groups
     cycles = images * _products(at, prod(g.out), g.filters, quads)
     planar = form.inputs[0] is Layout.PLANAR

@@ -12,6 +12,7 @@ import pytest
 from packer.importers import import_onnx
 from packer.ir import DType, ops
 from packer.ir.ops import Activation, Dependence, Op, ShapeError
+from packer.ir.ops.quantized import whole_groups
 from packer.ir.types import whole
 from packer.passes import optimize
 from tests.e2e.random_networks import random_network
@@ -78,7 +79,11 @@ def quantized_conv(rng: Rng) -> Case:
     kernel, strides, dilations = ints(rng, 1, 3, 2), ints(rng, 1, 2, 2), ints(rng, 1, 2, 2)
     op = ops.QuantizedConv(strides, ints(rng, 0, 2, 4), dilations, group, 100, 90, 5, 240)
     x = levels(rng, 2, group * channels, *ints(rng, 6, 12, 2))
-    inputs = [x, levels(rng, filters, channels, *kernel, dtype=np.int8), *constants_of(rng, filters)]
+    w = levels(rng, filters, channels, *kernel, dtype=np.int8)
+    if group == 1 and filters % 2 == channels % 2 == 0:
+        w, _, together = whole_groups(w[:, : channels // 2], 2)
+        op = replace(op, together=together)
+    inputs = [x, w, *constants_of(rng, filters)]
     if chance(rng):
         op = replace(op, sum_scales=(0.75,), sum_levels=(7, 80, 0, 200))
     if op.sum_scales and chance(rng):
@@ -96,7 +101,7 @@ def quantized_matmul(rng: Rng) -> Case:
 def integer_conv(rng: Rng) -> Case:
     op, (x, w, scale, *_) = quantized_conv(rng)
     assert isinstance(op, ops.QuantizedConv)
-    made = ops.IntegerConv(op.strides, op.pads, op.dilations, op.group)
+    made = ops.IntegerConv(op.strides, op.pads, op.dilations, op.group, together=op.together)
     inputs = [x, w, np.asarray(100, np.uint8)]
     return made, [*inputs, np.asarray(0.5, np.float32), scale, scale] if chance(rng) else inputs
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from packer.ir.ops import DequantizeLinear, QuantizedConv, QuantizedMatMul, QuantizeLinear
+from packer.ir.ops.quantized import whole_groups
 from packer.ir.types import DType, TensorType
 from targets.base import Attribute, Layout, attributes_of
 from targets.cpu.packing import quads
@@ -163,6 +164,24 @@ def test_the_largest_sums() -> None:
         check(op, x, w, np.full(16, 100 / (255 * 128 * 576), np.float32), np.zeros(16, np.int32))
 
 
+@pytest.mark.parametrize(
+    ("group", "channels", "filters", "kernel"),
+    [(4, 34, 10, 1), (3, 5, 24, 3), (16, 2, 4, 3), (4, 20, 7, 2), (2, 3, 1, 1)],
+)
+def test_groups_together(group: int, channels: int, filters: int, kernel: int) -> None:
+    """Weights of zero between groups are left out."""
+    rng = np.random.default_rng(group)
+    x, w = bytes_of(rng, 1, group * channels, 9, 12), weights(rng, group * filters, channels, kernel, kernel)
+    scale, bias = scales(rng, group * filters, w[0].size), rng.integers(-999, 999, group * filters).astype(np.int32)
+    wide, groups, together = whole_groups(w, group)
+    assert groups * together == group
+    op = QuantizedConv((1, 1), (1,) * 4, (1, 1), groups, 3, 110, together=together)
+    (want,) = replace(op, group=group, together=1).reference(x, w, scale, bias)
+    np.testing.assert_array_equal(op.reference(x, wide, scale, bias)[0], want)
+    for layout in (PLANAR, BLOCK16):
+        check(op, x, wide, scale, bias, layout=layout)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_means_of_windows_that_the_padding_cuts(seed: int) -> None:
     rng = np.random.default_rng(200 + seed)
@@ -211,6 +230,15 @@ def test_what_is_refused(depthwise: bool, change: dict[str, object]) -> None:
     op = QuantizedConv((1, 1), (0,) * 4, (1, 1), 16 if depthwise else 1, 3, 110)
     kernel, layouts, stored = constants_of(op, w, np.zeros(16, np.int32), scales(rng, 16, w[0].size))
     expect_refused(kernel, op, [x, *stored], layouts, change)
+
+
+@pytest.mark.parametrize("together", [0, 3, 32])
+def test_what_groups_cannot_be_together(together: int) -> None:
+    rng = np.random.default_rng(3)
+    x, w = bytes_of(rng, 1, 16, 8, 8), weights(rng, 16, 16, 1, 1)
+    op = QuantizedConv((1, 1), (0,) * 4, (1, 1), 1, 3, 110)
+    kernel, layouts, stored = constants_of(op, w, np.zeros(16, np.int32), scales(rng, 16, 16))
+    expect_refused(kernel, op, [x, *stored], layouts, {"together": together})
 
 
 def test_weights_of_another_shape_are_refused() -> None:

@@ -43,12 +43,12 @@ def conv_integer(call: Call) -> Tensor:
     if levels is None or parts is None or w.type.elements > MOST_TERMS // 3 * w.shape[0]:
         return _conv_in_floats(call, x, w, x_zero, w_zero)
     grouped = [whole_groups(part, op.group) for part in parts]
-    group = grouped[0][1]
-    made = IntegerConv(op.strides, op.pads, op.dilations, group)
+    _, group, together = grouped[0]
+    made = IntegerConv(op.strides, op.pads, op.dilations, group, together=together if len(parts) == 1 else 1)
     if group == 1:
-        weights = np.concatenate([part for part, _ in grouped], axis=1)
+        weights = np.concatenate([part for part, *_ in grouped], axis=1)
         return call.emit(made, call.concat([levels[0]] * len(parts), 1), call.literal(weights), levels[1])
-    sums = [call.emit(made, levels[0], call.literal(part), levels[1]) for part, _ in grouped]
+    sums = [call.emit(made, levels[0], call.literal(part), levels[1]) for part, *_ in grouped]
     total = sums[0]
     for one in sums[1:]:
         total = call.binary("add", total, one)

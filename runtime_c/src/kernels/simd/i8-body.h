@@ -4,6 +4,15 @@
 
 #include "kernels/simd/i8-finish.h"
 
+/* Of Q neighbouring blocks together. */
+ERT_INLINE ert_i8_range i8_range_of(const ert_i8_dense *d, size_t block, int Q) {
+  if (!d->ranges) return (ert_i8_range){.end = d->n_spans, .count = d->w_block / 4};
+  ert_i8_range used = d->ranges[block];
+  const ert_i8_range last = d->ranges[block + (size_t)Q - 1];
+  used.end = last.end, used.count = last.begin + last.count - used.begin;
+  return used;
+}
+
 #if defined(__x86_64__) && !defined(__AVX512VNNI__)
 #include "kernels/simd/i8-wide.h"
 #define I8_WIDEN i8_widen

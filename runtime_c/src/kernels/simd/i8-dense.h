@@ -50,7 +50,8 @@ ERT_INLINE void i8_step(vi acc[I8_MAX_P][I8_MAX_VECTORS], const uint8_t *const a
 /* One tile. Each step also asks for one cache line from `ahead`. */
 ERT_INLINE void i8_tile(const ert_i8_dense *d, const uint8_t *x, size_t block, uint8_t *y, const uint8_t *residual,
                         const int32_t *ahead, bool wide, int P, int Q) {
-  const int32_t *w = d->w + (ptrdiff_t)block * d->w_block;
+  const ert_i8_range used = i8_range_of(d, block, Q);
+  const int32_t *w = d->w + (ptrdiff_t)block * d->w_block + used.begin * 4;
   vi acc[I8_MAX_P][I8_MAX_VECTORS];
 #pragma GCC unroll 8
   for (int v = 0; v < Q * V16; v++) {
@@ -59,7 +60,7 @@ ERT_INLINE void i8_tile(const ert_i8_dense *d, const uint8_t *x, size_t block, u
     for (int p = 0; p < P; p++) acc[p][v] = start;
   }
   const ptrdiff_t stride = d->x_pixel, w_block = d->w_block;
-  for (const ert_span *span = d->spans, *end = span + d->n_spans; span < end; span++) {
+  for (const ert_span *span = d->spans + used.first, *end = d->spans + used.end; span < end; span++) {
     const uint8_t *at[5];
 #pragma GCC unroll 5
     for (int i = 0; i < 5; i++) at[i] = x + span->offset + 3 * i * stride;

@@ -39,7 +39,8 @@ ERT_INLINE void i8_wide_tile(const ert_i8_dense *d, const int32_t *x, size_t blo
     for (int p = 0; p < P; p++) acc[p][v] = start;
   }
   const ptrdiff_t stride = d->x_pixel / 2;
-  for (const ert_span *span = d->spans, *end = span + d->n_spans; span < end; span++) {
+  const ert_i8_range used = i8_range_of(d, block, 1);
+  for (const ert_span *span = d->spans + used.first, *end = d->spans + used.end; span < end; span++) {
     const int32_t *at = x + span->offset / 2;
     for (size_t left = span->count; left > 0; left -= 4, w += 32, at += 2) {
 #pragma GCC unroll 4
@@ -80,7 +81,8 @@ static i8_wide_fn *const i8_wide_tiles[] = {NULL, I8_WIDE_TILES(I8_WIDE_ENTRY)};
 static void i8_wide(const ert_i8_dense *d) {
   const size_t most = sizeof i8_wide_tiles / sizeof *i8_wide_tiles - 1, tiles = (d->pixels + most - 1) / most;
   for (size_t block = 0; block < d->blocks; block++) {
-    i8_widen_weights(d->w + (ptrdiff_t)block * d->w_block, d->w_block, d->wide_w);
+    const ert_i8_range used = i8_range_of(d, block, 1);
+    i8_widen_weights(d->w + (ptrdiff_t)block * d->w_block + used.begin * 4, used.count * 4, d->wide_w);
     for (size_t row = 0; row < d->rows; row++) {
       const int32_t *x = d->wide_x + (ptrdiff_t)row * d->x_row / 2;
       const uint8_t *residual = d->residual;

@@ -22,6 +22,12 @@ typedef struct ert_i8_finish {
   int32_t other_zero, sum_zero;
 } ert_i8_finish;
 
+/* What a block of output channels has weights for that are not zero: spans [first, end), inputs [begin, begin + count). */
+typedef struct ert_i8_range {
+  size_t first, end;
+  ptrdiff_t begin, count;
+} ert_i8_range;
+
 /* y[row][pixel][k] = finish(bias[k] + sum over spans of x * w). Output channels come in blocks of 16, all lanes of which are
  * read and written; strides of x and y are in bytes. */
 typedef struct ert_i8_dense {
@@ -31,11 +37,12 @@ typedef struct ert_i8_dense {
   ptrdiff_t x_pixel, x_row;
   const ert_span *spans; /* relative to a pixel; counts are multiples of 4 */
   size_t n_spans;
-  const int32_t *w;    /* [blocks][inputs / 4][16]: the weights of four inputs in the bytes of each */
-  ptrdiff_t w_block;   /* inputs / 4 * 16 */
-  const int32_t *bias; /* [blocks][16] */
-  const float *scale;  /* [blocks][16]; not for sums */
-  const float *offset; /* [blocks][16]; for floats only */
+  const ert_i8_range *ranges; /* [blocks], ascending; or NULL: all weights count */
+  const int32_t *w;           /* [blocks][inputs / 4][16]: the weights of four inputs in the bytes of each */
+  ptrdiff_t w_block;          /* inputs / 4 * 16 */
+  const int32_t *bias;        /* [blocks][16] */
+  const float *scale;         /* [blocks][16]; not for sums */
+  const float *offset;        /* [blocks][16]; for floats only */
   uint8_t *y;
   ptrdiff_t y_pixel, y_row, y_block;
   const uint8_t *residual; /* of bytes: 16 bytes between pixels; may be y itself; or NULL */
