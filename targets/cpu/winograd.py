@@ -16,7 +16,7 @@ from packer.ir.ops import Conv
 __all__ = ["POINTS", "SETTINGS", "TILES", "is_lean", "tile_of", "transformed", "winograd_forms"]
 
 TILES = (2, 4, 6)  # m: outputs along each side of a tile
-LEAN = 1e6  # bytes of weights that are worth being kept small
+LEAN = 2e6  # bytes of weights that are worth being kept small
 # The positive points of interpolation; with each p there is -p, besides 0 and infinity.
 POINTS: dict[int, tuple[float, ...]] = {2: (1.0,), 4: (0.625, 1.5), 6: (0.5, 1.0, 2.0)}
 
