@@ -25,6 +25,7 @@ __all__ = ["Choice", "Term", "choices_of"]
 
 TILE_AXIS = 2  # the first spatial dimension: rows of an image
 MOST_STREAMED = 4  # nodes that stream into one another
+_MET = 0.2  # of the time of a line from one core to another: to write one that both write, and to read it; measured
 TERM_BLOCK = 16  # input channels are cut between blocks
 
 
@@ -156,6 +157,9 @@ class _Nodes:
             busy = [0.0] * len(self.speeds)
             for core, which in zip(cores, cut.which, strict=True):
                 busy[core] += known[which]
+            if cut.met and form.outputs[0] is Layout.PLANAR and not streams_out:
+                met = _MET * cut.met * self.target.machine.transfer_seconds
+                busy = [seconds + met if seconds else 0.0 for seconds in busy]
             if shared:
                 busy = [busy[0] / sum(self.speeds)] * len(self.speeds)
             found.add(cut, Choice(form, cut.split, cut.parts, tuple(busy), (), takes, streams_out))

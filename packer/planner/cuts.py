@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from packer.ir import Graph, Node, extents_of
+from packer.ir import Graph, Node, TensorType, extents_of
 from packer.ir.ops import Dependence, Part
 from packer.planner.costs import Costs, density_of, uneven, work_of
 from packer.planner.split import SHARED, Split, splits, weighed
@@ -21,14 +21,16 @@ __all__ = ["Cut", "Cuts"]
 class Cut:
     """`parts` are the sub-operators of the pieces of `split` (None: the whole node). `works` are what they compute, all
     that takes the same time once, each with its number and a core that computes it; `which` tells for each piece which
-    of them. `torn` are the inputs of which a part reads a part of a block of channels. Cuts of the same pieces have the
-    same `state`."""
+    of them. `torn` are the inputs of which a part reads a part of a block of channels. `met` are the cache lines of a
+    planar output that a core shares with others, of the core that has most. Cuts of the same pieces have the same
+    `state`."""
 
     split: Split
     parts: tuple[Part | None, ...]
     works: tuple[tuple[Work, int, int], ...]
     which: tuple[int, ...]
     torn: tuple[int, ...]
+    met: int
     state: int
 
 
@@ -86,7 +88,8 @@ class Cuts:
                 works.append((work, self.costs.number(work), core))
             which.append(number)
         state = self._states.setdefault((split.name == SHARED, split.pieces), len(self._states))
-        return Cut(split, parts, tuple(works), tuple(which), self._torn(node, parts), state)
+        met = _met(split, self.graph.type(node.outputs[0]))
+        return Cut(split, parts, tuple(works), tuple(which), self._torn(node, parts), met, state)
 
     def _torn(self, node: Node, parts: Sequence[Part | None]) -> tuple[int, ...]:
         found = []
@@ -100,4 +103,24 @@ class Cuts:
         return tuple(found)
 
 
+def _met(split: Split, type: TensorType) -> int:
+    """How many lines of a planar tensor the core that has most of them shares with others."""
+    boxes: dict[int, list[tuple[int, int]]] = {}  # around all of each core
+    for piece in split.pieces:
+        around = boxes.setdefault(piece.core, list(piece.box))
+        boxes[piece.core] = [(min(a, c), max(b, d)) for (a, b), (c, d) in zip(around, piece.box, strict=True)]
+    most = 0
+    for box in boxes.values() if len(boxes) > 1 else ():
+        planes, met = 1, 0
+        for axis, (span, extent) in enumerate(zip(box, type.shape, strict=True)):
+            below = math.prod(type.shape[axis + 1 :]) * type.dtype.bytes
+            for at in span:
+                apart = at % extent == 0 or (at * below % _LINE == 0 and extent * below % _LINE == 0)
+                met += 0 if apart else planes
+            planes *= span[1] - span[0]
+        most = max(most, met)
+    return most
+
+
+_LINE = 64  # bytes
 _NOTHING = ((1, 0),)
