@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-NAMES = ("cpu", "layers", "overhead", "conformance", "im2col", "planner", "scaling", "kernels_static")
+NAMES = ("cpu", "layers", "overhead", "conformance", "im2col", "planner", "scaling", "operators", "kernels_static")
 WITH_OPTIONS = ("cpu", "layers", "kernels_static")
 
 

@@ -21,6 +21,19 @@ static void fill_outside(const ert_resample *r, char *y, bool all) {
 
 /* ---- nearest ---- */
 
+typedef uint32_t word4 __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* Each of n words twice. */
+static void double_words(ert_bits32 *restrict y, const ert_bits32 *restrict x, int64_t n) {
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    const word4 v = *(const word4 *)(x + i);
+    *(word4 *)(y + 2 * i) = __builtin_shufflevector(v, v, 0, 0, 1, 1);
+    *(word4 *)(y + 2 * i + 4) = __builtin_shufflevector(v, v, 2, 2, 3, 3);
+  }
+  for (; i < n; ++i) y[2 * i] = y[2 * i + 1] = x[i];
+}
+
 static void pick(const ert_resample *r, char *y, const char *x) {
   const ert_resize_axis *a = &r->axes[r->rank - 1];
   const size_t bytes = (size_t)r->inner * r->size;
@@ -31,7 +44,7 @@ static void pick(const ert_resample *r, char *y, const char *x) {
   } else if (single && r->doubled && bytes == 4) {
     ert_bits32 *d = (ert_bits32 *)(void *)y;
     const ert_bits32 *s = (const ert_bits32 *)(const void *)x;
-    for (int64_t i = 0; i < a->out / 2; ++i) d[2 * i] = d[2 * i + 1] = s[i];
+    double_words(d, s, a->out / 2);
     if (a->out % 2) d[a->out - 1] = s[a->out / 2];
   } else if (single) {
 #define PICK(type)                                              \
@@ -48,11 +61,18 @@ static void pick(const ert_resample *r, char *y, const char *x) {
   if (a->outside) fill_outside(r, y, false);
 }
 
+/* Whether the row after the one at the cursor is made from the same one of the input. */
+static bool repeats(const ert_resample *r, const ert_cursor *c) {
+  const int axis = r->rank - 2;
+  if (axis < 0 || r->axes[axis].taps == 0 || r->axes[axis].outside) return false;
+  const int64_t i = c->index[axis];
+  return i + 1 < r->axes[axis].out && r->axes[axis].index[i + 1] == r->axes[axis].index[i];
+}
+
 void ert_resample_nearest(const ert_resample *r, void *y, const void *x, int64_t begin, int64_t end) {
   const int last = r->rank - 1;
   const size_t row_bytes = (size_t)(r->axes[last].out * r->inner) * r->size;
-  int64_t previous = -1;
-  const char *made = NULL; /* from `previous`, if it is a run that can be copied */
+  const bool contiguous = r->to[last] == r->inner; /* a row made is a run that can be copied */
   ert_cursor c;
   ert_walk_seek(&r->rows, begin, &c);
   for (int64_t row = begin; row < end; ++row, ert_walk_advance(&r->rows, &c, 1)) {
@@ -63,12 +83,11 @@ void ert_resample_nearest(const ert_resample *r, void *y, const void *x, int64_t
     }
     int64_t source = 0;
     for (int i = 0; i < last; ++i) source += (r->axes[i].taps ? r->axes[i].index[c.index[i]] : c.index[i]) * r->from[i];
-    if (source == previous && made)
-      memcpy(out, made, row_bytes);
-    else
-      pick(r, out, (const char *)x + (size_t)source * r->size);
-    previous = source;
-    made = r->to[last] == r->inner ? out : NULL;
+    pick(r, out, (const char *)x + (size_t)source * r->size);
+    for (; contiguous && row + 1 < end && repeats(r, &c); ++row) {
+      ert_walk_advance(&r->rows, &c, 1);
+      memcpy((char *)y + (size_t)c.offset[0] * r->size, out, row_bytes);
+    }
   }
 }
 

@@ -85,13 +85,15 @@ def lrn_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> f
 
 def resize_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
     """Rows of the output; those that repeat the one before are copied."""
-    op, y = work.op, work.outputs[0]
+    op, x, y = work.op, work.inputs[0], work.outputs[0]
     assert isinstance(op, Resize)
     if form.outputs[0] is Layout.BLOCK16:
         row, vector = {"nearest": (26.0, 4.5), "linear": (120.0, 12.0), "cubic": (200.0, 40.0)}[op.mode]
         vectors = vectors_of(y, form.outputs[0], at)
         cycles = row * vectors * at.lanes / 16 / max(y.shape[-1], 1) + vector * vectors
     else:
-        row, element = {"nearest": (24.0, 0.53), "linear": (65.0, 2.45), "cubic": (93.0, 4.3)}[op.mode]
+        row, element = {"nearest": (20.0, 0.53), "linear": (65.0, 2.45), "cubic": (93.0, 4.3)}[op.mode]
+        if op.mode == "nearest" and x is not None and y.shape[-1] == 2 * x.shape[-1]:
+            element = 0.26  # by vectors
         cycles = row * prod(y.shape[:-1]) + element * y.elements
     return overlapped(cycles * at.cycle / at.efficiency.scalar, operands(work, form, distances, at))
