@@ -28,14 +28,18 @@ _T = TypeVar("_T")
 def reorder_pieces(type: TensorType, split: Split | None, speeds: tuple[float, ...]) -> tuple[Piece, ...]:
     """Who changes the layout of which part of a value: those who produced it, or else all cores evenly.
 
-    `split` is None for an input of the graph. Small values are left to one core.
+    `split` is None for an input of the graph, and one that cuts blocks of 16 is not followed. Small values are left to
+    one core.
     """
+    grain = block_grain(type.rank)
     if split is not None and split.name not in (NONE, SHARED):
-        return split.pieces
+        torn = [begin % n for piece in split.pieces for (begin, _), n in zip(piece.box, grain, strict=True)]
+        if not any(torn):
+            return split.pieces
     cores = speeds if type.bytes >= _WORTH_SHARING else speeds[:1]
     has_rows = type.rank > _ROWS and type.shape[_ROWS] > 1
     axes = [Dependence.FULL if has_rows and axis != _ROWS else Dependence.POINTWISE for axis in range(type.rank)]
-    cuts = splits(type, tuple(axes), cores, block_grain(type.rank))
+    cuts = splits(type, tuple(axes), cores, grain)
     return max(cuts, key=lambda cut: len(cut.pieces)).pieces
 
 

@@ -156,3 +156,5 @@ def test_who_changes_a_layout() -> None:
     assert reorder_pieces(big, rows, (1.0, 1.0)) == rows.pieces
     assert len(reorder_pieces(big, None, (1.0, 1.0))) == 2
     assert [piece.box for piece in reorder_pieces(small, None, (1.0, 1.0))] == [whole(small)]
+    torn = Split("C2", (Piece(0, ((0, 1), (0, 1), (0, 2), (0, 2))), Piece(1, ((0, 1), (1, 2), (0, 2), (0, 2)))))
+    assert [piece.box for piece in reorder_pieces(small, torn, (1.0, 1.0))] == [whole(small)], "blocks are not cut"
