@@ -8,7 +8,7 @@ import numpy as np
 from onnx import TensorProto
 
 from tests.e2e.random_builder import Builder
-from tests.e2e.random_quantized import quantized
+from tests.e2e.random_quantized import dynamic_quantized, quantized
 
 __all__ = ["INTEGERS", "OPERATORS"]
 
@@ -389,7 +389,7 @@ def normalize(b: Builder) -> None:
 
 
 def transpose(b: Builder) -> None:
-    x = b.pick((np.float32, np.int64, np.bool_))
+    x = b.pick((np.float32, np.int64, np.bool_), least=1)
     if x is not None:
         b.op("Transpose", x, perm=[int(p) for p in b.random.permutation(len(b.shape(x)))], exact=True)
 
@@ -559,7 +559,8 @@ def dynamic(b: Builder) -> None:
 
 OPERATORS: tuple[Callable[[Builder], None], ...] = (
     unary, clip, root, jump, bits, binary, divide, prelu, power, modulo, integer_binary, compare, logic, where, cast,
-    batch_norm, quantize, quantized, conv, conv, residual, conv_transpose, pool, pool_indices, global_pool, lrn, resize,
-    upsample, sample, dense, gemm, product, reduce, spatial_mean, select, accumulate, softmax, normalize, transpose,
-    reshape, regroup, slice_, concat, split, expand, pad, gather, scatter, index, recurrent, dynamic,
+    batch_norm, quantize, quantized, dynamic_quantized, conv, conv, residual, conv_transpose, pool, pool_indices,
+    global_pool, lrn, resize, upsample, sample, dense, gemm, product, reduce, spatial_mean, select, accumulate, softmax,
+    normalize, transpose, reshape, regroup, slice_, concat, split, expand, pad, gather, scatter, index, recurrent,
+    dynamic,
 )  # fmt: skip

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from onnx import TensorProto
 
 from tests.e2e.random_builder import Builder
 
-__all__ = ["quantized"]
+__all__ = ["dynamic_quantized", "quantized"]
 
 
 def _levels(b: Builder, x: str, scale: float) -> list[str]:
@@ -56,3 +57,22 @@ def quantized(b: Builder) -> None:
                     joined = b.op(kind, z, kernel_shape=[min(2, n) for n in spatial], exact=True)
                 for result in joined:
                     _levels(b, result, 1.0)
+
+
+def dynamic_quantized(b: Builder) -> None:
+    """A product of bytes whose levels the network finds itself, scaled to floats."""
+    x = b.pick(least=2, most=5, exact=True)
+    if x is None or 0 in b.shape(x):
+        return
+    made = b.op("DynamicQuantizeLinear", x, outputs=3)
+    if not made:
+        return
+    levels, scale, zero = made
+    channels, *spatial = b.shape(x)[1:]
+    shape = (b.integer(1, 20), channels, *(b.integer(1, min(3, n)) for n in spatial))
+    weights = b.random.integers(-9, 10, shape).astype(np.int8)
+    kind, stored = ("ConvInteger", weights) if spatial else ("MatMulInteger", weights.T)
+    for sums in b.op(kind, levels, b.constant(stored), zero):
+        for y in b.op("Cast", sums, to=TensorProto.FLOAT):
+            for factor in b.op("Mul", scale, b.constant(np.float32(0.125))):
+                b.op("Mul", y, factor)
