@@ -8,7 +8,6 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import NodeProto, TensorProto, helper, numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
 import edgert
@@ -17,46 +16,7 @@ from packer.api import pack
 from packer.importers import import_onnx
 from packer.ir.evaluate import evaluate
 from packer.passes import optimize
-
-SHAPE = (1, 3, 21, 18)
-
-
-def network() -> onnx.ModelProto:
-    """Convolutions with one group, several and one for each channel; matrix products."""
-    rng = np.random.default_rng(7)
-    nodes: list[NodeProto] = []
-    weights = []
-
-    def op(kind: str, *inputs: str, **attributes: object) -> str:
-        nodes.append(helper.make_node(kind, inputs, [f"v{len(nodes)}"], f"n{len(nodes)}", **attributes))
-        return f"v{len(nodes) - 1}"
-
-    def weight(*shape: int) -> str:
-        depth = max(int(np.prod(shape[1:])), 1)
-        data = (rng.standard_normal(shape) / np.sqrt(depth)).astype(np.float32)
-        weights.append(numpy_helper.from_array(data, f"w{len(weights)}"))
-        return f"w{len(weights) - 1}"
-
-    x = op("Relu", op("Conv", "x", weight(20, 3, 3, 3), weight(20), strides=[2, 2], pads=[1] * 4))
-    left = op("Conv", x, weight(20, 1, 3, 3), weight(20), group=20, pads=[1] * 4)
-    right = op("Clip", op("Conv", x, weight(20, 5, 1, 1), group=4), weight_of(weights, -1.0), weight_of(weights, 1.5))
-    x = op("Relu", op("Add", left, op("Concat", right, axis=1)))
-    x = op("Flatten", op("Conv", x, weight(8, 20, 3, 3), weight(8), strides=[3, 3]))
-    x = op("Relu", op("Add", op("MatMul", x, weight(72, 33)), weight(33)))
-    x = op("MatMul", x, weight(33, 5))
-    graph = helper.make_graph(
-        nodes,
-        "dynamic",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, SHAPE)],
-        [helper.make_tensor_value_info(x, TensorProto.FLOAT, None)],
-        weights,
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-
-
-def weight_of(weights: list[TensorProto], value: float) -> str:
-    weights.append(numpy_helper.from_array(np.float32(value), f"w{len(weights)}"))
-    return f"w{len(weights) - 1}"
+from tests.e2e.quantizable import SHAPE, network
 
 
 @pytest.mark.parametrize("per_channel", [False, True])
