@@ -136,7 +136,7 @@ def prove(graph: Graph, program: Program) -> int:
     return overwritten
 
 
-def _overwrites(memory: _Memory, step: Step, producers: dict[str, object]) -> bool:
+def _overwrites(memory: _Memory, step: Step, producers: dict[str, Node]) -> bool:
     """Whether a step writes over an input, which its operator must allow: exactly, and only one."""
     tensors = memory.program.tensors
     outputs = [memory.touched(number) for number in step.outputs]
@@ -151,9 +151,11 @@ def _overwrites(memory: _Memory, step: Step, producers: dict[str, object]) -> bo
     assert len(over) <= 1, f"{step.kernel} writes over two of its inputs"
     for slot in over:
         made = tensors[step.outputs[0]]
-        allowed = producers[made.name].op.inplace if step.nodes else ()  # type: ignore[attr-defined]
-        assert slot in allowed, f"{step.kernel} writes over its input {slot}"
         read = tensors[step.inputs[slot]]
+        assert step.nodes, f"{step.kernel} writes over its input {slot}"
+        maker = producers[made.name]
+        allowed = [maker.inputs[i] for i in maker.op.inplace if i < len(maker.inputs)]
+        assert read.name in allowed, f"{step.kernel} writes over its input {slot}"
         assert (read.type, read.layout) == (made.type, made.layout)
         assert np.array_equal(memory.addresses(step.inputs[slot]), memory.addresses(step.outputs[0]))
     return bool(over)
