@@ -80,16 +80,22 @@ ERT_INLINE vf vscale(vf x, vf k) {
 #endif
 }
 
-ERT_INLINE vf vexp(vf x) {
-  vf k, p = vexp_split(vmax(vsplat(-104.0f), vmin(vsplat(89.0f), x)), &k);
+/* e^x for |x| < 130. */
+ERT_INLINE vf vexp_near(vf x) {
+  vf k, p = vexp_split(x, &k);
   return vscale(p + 1.0f, k);
 }
 
-ERT_INLINE vf vexpm1(vf x) {
-  vf k, p = vexp_split(vmax(vsplat(-20.0f), vmin(vsplat(89.0f), x)), &k);
+ERT_INLINE vf vexp(vf x) { return vexp_near(vmax(vsplat(-104.0f), vmin(vsplat(89.0f), x))); }
+
+/* (e^x - 1) / 2 for |x| < 90. */
+ERT_INLINE vf vexpm1_half(vf x) {
+  vf k, p = vexp_split(x, &k);
   vf half = vpow2((vi)((vu)(k + (ERT_ROUNDER - 1.0f)) - ERT_ROUNDER_BITS));
-  return (half * p + (half - 0.5f)) * 2.0f;
+  return half * p + (half - 0.5f);
 }
+
+ERT_INLINE vf vexpm1(vf x) { return vexpm1_half(vmax(vsplat(-20.0f), vmin(vsplat(89.0f), x))) * 2.0f; }
 
 ERT_INLINE vf vlog(vf x) {
   vi tiny = x < vsplat(1.17549435e-38f);
@@ -121,8 +127,8 @@ ERT_INLINE vf vlog1p_unit(vf e) {
 }
 
 ERT_INLINE vf vtanh(vf x) {
-  vf m = vexpm1(vmin(vsplat(20.0f), vabs(x) * 2.0f));
-  return vcopysign(m / (m + 2.0f), x);
+  vf m = vexpm1_half(vmin(vsplat(20.0f), vabs(x) * 2.0f));
+  return vcopysign(m / (m + 1.0f), x);
 }
 
 ERT_INLINE vf vsigmoid(vf x) { return 1.0f / (vexp(-x) + 1.0f); }
@@ -143,8 +149,8 @@ ERT_INLINE vf verf(vf x) {
   q = q * t - 6.340426207e-1f;
   q = q * t - 1.129157782e+0f;
   q = q * t + 9.809563198e-5f;
-  vf large = vcopysign(1.0f - vexp(q), x);
-  return vselect(vabs(x) < vsplat(1.0f), x + x * p, vselect(x == x, large, x));
+  vf large = vcopysign(1.0f - vexp_near(q), x);
+  return vselect(vabs(x) < vsplat(1.0f), x + x * p, large);
 }
 
 /* To the nearest integer, halves to even; the sign of zero is kept. */
