@@ -43,6 +43,7 @@ class Cuts:
         self.speeds = speeds
         self._of: dict[tuple[object, ...], tuple[Cut, ...]] = {}  # of nodes that are alike
         self._states: dict[tuple[object, ...], int] = {}
+        self._met: dict[tuple[int, TensorType], int] = {}  # by state and output
 
     def of(self, node: Node, whole: bool, form_grain: tuple[int, ...]) -> tuple[Cut, ...]:
         """All sensible cuts, for forms of this grain; those of one core alone if it must stay `whole`."""
@@ -77,18 +78,22 @@ class Cuts:
         numbers: dict[object, int] = {}
         works: list[tuple[Work, int, int]] = []
         which = []
+        alike = uneven(self.graph, node) is None
         for part, core in zip(parts, cores or [piece.core for piece in split.pieces], strict=True):
             kind: object = self.speeds[core]
             if part is not None:
                 extents = [e - b for box in (part.writes, *part.reads) for b, e in (_NOTHING if box is None else box)]
-                kind = part.op, kind, tuple(extents), density_of(self.graph, node, part)
+                kind = part.op, kind, tuple(extents), alike or density_of(self.graph, node, part)
             number = numbers.setdefault(kind, len(works))
             if number == len(works):
                 work = work_of(self.graph, node, part)
                 works.append((work, self.costs.number(work), core))
             which.append(number)
         state = self._states.setdefault((split.name == SHARED, split.pieces), len(self._states))
-        met = _met(split, self.graph.type(node.outputs[0]))
+        output = self.graph.type(node.outputs[0])
+        met = self._met.get((state, output))
+        if met is None:
+            met = self._met[state, output] = _met(split, output)
         return Cut(split, parts, tuple(works), tuple(which), self._torn(node, parts), met, state)
 
     def _torn(self, node: Node, parts: Sequence[Part | None]) -> tuple[int, ...]:
