@@ -119,6 +119,23 @@ def quantized(operator: str, x: Input, weights: np.ndarray, **attributes: object
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)
 
 
+def dynamic(operator: str, x: Input, weights: np.ndarray, **attributes: object) -> ModelProto:
+    """A product of bytes whose levels are found when it runs, as integers and scaled."""
+    data = numpy_helper.from_array((weights * 40).astype(np.int8), "w")
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["b", "scale", "zero"]),
+        helper.make_node(operator, ["b", "w", "zero"], ["sums"], **attributes),
+        helper.make_node(operator, ["b", "w", "zero"], ["again"], **attributes),
+        helper.make_node("Cast", ["again"], ["floats"], to=1),
+        helper.make_node("Mul", ["floats", "scale"], ["scaled"]),
+        helper.make_node("Relu", ["scaled"], ["y"]),
+    ]
+    info = helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(np.dtype(x.dtype)), x.shape)
+    outputs = [helper.make_empty_tensor_value_info(name) for name in ("sums", "y")]
+    graph = helper.make_graph(nodes, operator, [info], outputs, [data])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)
+
+
 def models() -> Iterator[ModelProto]:
     """Small networks whose bundles use every kernel, most of them in several ways."""
     pads = [1, 1, 1, 1]
@@ -143,6 +160,10 @@ def models() -> Iterator[ModelProto]:
     yield quantized("MatMul", of("uint8", 3, 21), w(21, 18))
     yield quantized("Conv", of("uint8", 1, 20, 7, 6), w(20, 1, 3, 3), group=20, pads=pads, strides=[2, 1])
     yield quantized("Conv", of("uint8", 2, 18, 9), w(18, 1, 3), group=18, dilations=[2])
+    yield quantized("Conv", of("uint8", 1, 20, 6, 5), w(24, 5, 1, 1), group=4)
+    yield dynamic("ConvInteger", f(1, 20, 6, 5), w(18, 20, 3, 3), pads=pads)
+    yield dynamic("ConvInteger", f(1, 20, 5, 4), w(20, 1, 3, 3), group=20, pads=pads)
+    yield dynamic("MatMulInteger", f(3, 21), w(21, 18))
     yield model("MatMul", f(2, 1, 3, 5), f(4, 5, 6))
     yield model("MatMul", i(3, 4), i(4, 2))
     yield model("Gemm", f(5, 3), f(5, 4), f(4), transA=1, alpha=0.5)
