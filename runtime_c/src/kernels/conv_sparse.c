@@ -221,15 +221,6 @@ static void copy_tile(const sparse_state *s, const sparse_task *task, int64_t ti
   memset(to + channels * s->s.lines * s->s.line, 0, (size_t)s->s.line * sizeof(float));
 }
 
-static void activate(const sparse_state *s, const ert_sparse *d) {
-  const ert_activation *a = &s->finish.activation;
-  for (size_t k = 0; k < d->filters; k++)
-    for (size_t r = 0; r < d->rows; r++) {
-      float *y = d->y + (ptrdiff_t)k * d->y_filter + (ptrdiff_t)r * d->y_row;
-      s->simd->unary(a->kind, a->alpha, a->beta, y, y, d->pixels);
-    }
-}
-
 /* Outputs of filters [filter, filter + count) of a strip of an image; `filter` counts those of all groups. */
 static void run_block(const sparse_state *s, const ert_step *step, const sparse_task *task, int64_t filter,
                       int64_t count, float *scratch) {
@@ -277,7 +268,7 @@ static void run_block(const sparse_state *s, const ert_step *step, const sparse_
                      ert_position(&s->residual, task->image, strip->depth, y_row, strip->column) +
                      filter * s->residual.channel;
       s->simd->sparse(&d);
-      if (d.last && s->finish.function) activate(s, &d);
+      if (d.last) ert_finish_stored(&s->finish, s->simd, d.y, d.filters, d.y_filter, d.rows, d.y_row, d.pixels);
     }
   }
 }
