@@ -74,7 +74,8 @@ class Phases:
         for buffer, touch in touches:
             self._touched.setdefault(buffer, []).append(touch)
         self._count += len(touches)
-        self._batches.append(len(self.steps))
+        if batch:
+            self._batches.append(len(self.steps))
         for p in batch:
             self.steps.append(Step(p.kernel, p.nodes, p.inputs, p.outputs, p.attributes, p.core, self.phase))
 

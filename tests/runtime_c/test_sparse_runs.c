@@ -1,6 +1,6 @@
 /* Sparse kernels give every worker as many non-zeros, not as many filters, where they share a step by filters. */
-#include "base/kernel.h"
 #include "base/alloc.h"
+#include "base/kernel.h"
 #include "kernels/simd/simd.h"
 #include "test.h"
 

@@ -186,6 +186,20 @@ class _Builder:
             y = self.levels(y, float(self.random.choice([2.0**-3, 2.0**-2])))
         return y
 
+    def dynamic(self, x: str) -> str:
+        """A convolution of bytes whose levels the network finds itself."""
+        _, c, h, w = self.shapes[x]
+        k = int(self.random.integers(1, 6))
+        levels, scale, zero = (f"{x}_{name}" for name in ("levels", "scale", "zero"))
+        self.nodes.append(helper.make_node("DynamicQuantizeLinear", [x], [levels, scale, zero], name=f"{x}_dynamic"))
+        weights = self.constant(self.random.integers(-64, 65, (k, c, 3, 3)).astype(np.int8))
+        shape = (1, k, h, w)
+        sums = self.op("ConvInteger", levels, weights, zero, shape=shape, pads=[1] * 4)
+        factor = self.op("Mul", scale, self.constant(np.float32(2.0**-6)), shape=())
+        y = self.op("Mul", self.op("Cast", sums, shape=shape, to=TensorProto.FLOAT), factor, shape=shape)
+        y = self.op("Add", y, self.floats(k, 1, 1), shape=shape) if self.random.random() < 0.5 else y
+        return self.op("Relu", y, shape=shape) if self.random.random() < 0.5 else y
+
     def dense(self, x: str) -> str:
         n, c, h, w = self.shapes[x]
         flat = self.op("Flatten", x, shape=(n, c * h * w))
@@ -221,7 +235,7 @@ def random_model(seed: int) -> ModelProto:
         b.twice,
         b.joined,
     ]
-    x, outputs = b.quantized("x") if seed % 4 == 3 else "x", []
+    x, outputs = b.quantized("x") if seed % 4 == 3 else b.dynamic("x") if seed % 4 == 1 else "x", []
     for _ in range(int(b.random.integers(2, 7))):
         x = blocks[int(b.random.integers(len(blocks)))](x)
         if b.random.random() < 0.15:

@@ -12,7 +12,7 @@ import pytest
 from packer.bundle.model import Place, Program
 from packer.importers import import_onnx
 from packer.ir import DType, Extent, Graph, Node, TensorType, Value, whole
-from packer.ir.ops import Binary, Conv, NonZero, Reshape, Unary
+from packer.ir.ops import Binary, Concat, Conv, NonZero, Reshape, Unary
 from packer.passes import optimize
 from packer.planner import plan
 from packer.planner.choices import Choice
@@ -93,6 +93,18 @@ def test_a_chain_works_in_the_callers_output() -> None:
     program = cheapest(chain(Unary("abs"), Unary("exp"), Unary("neg")))
     assert program.arena_bytes == 0
     assert [program.tensors[step.outputs[0]].place for step in program.steps] == [Place.OUTPUT] * 4
+
+
+def test_a_concat_at_the_end_of_which_nothing_is_left_to_copy() -> None:
+    small, large = TensorType(DType.F32, (2, 300, 3)), TensorType(DType.F32, (2, 600, 3))
+    nodes = [Node(Unary(kind), ("x",), (kind,), (kind,)) for kind in ("abs", "exp")]
+    nodes.append(Node(Concat(1), ("abs", "exp"), ("y",), ("y",)))
+    values = [Value(name, small) for name in ("x", "abs", "exp")]
+    graph = graph_of(nodes, [*values, Value("y", large)], ("x",), ("y",))
+    for cores in (1, 2, 3):
+        program = cheapest(graph, cores)
+        prove(graph, program)
+        assert all(step.kernel == "unary" for step in program.steps)
 
 
 def test_an_input_of_the_caller_is_never_written() -> None:
