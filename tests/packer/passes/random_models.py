@@ -235,7 +235,7 @@ def random_model(seed: int) -> ModelProto:
         b.twice,
         b.joined,
     ]
-    x, outputs = b.quantized("x") if seed % 4 == 3 else b.dynamic("x") if seed % 4 == 1 else "x", []
+    x, outputs = b.quantized("x") if seed % 4 == 3 else b.dynamic("x") if seed % 4 == 2 else "x", []
     for _ in range(int(b.random.integers(2, 7))):
         x = blocks[int(b.random.integers(len(blocks)))](x)
         if b.random.random() < 0.15:
