@@ -67,7 +67,6 @@ static void find_ranges(const conv_quantized_state *s, int64_t filters, int64_t 
                   to = ((last / filters + 1) * channels + 15) / 16 * step;
     while (at.begin < from) at.begin += (ptrdiff_t)s->spans[at.first++].count;
     while (at.end < s->n_spans && ended < to) ended += (int64_t)s->spans[at.end++].count;
-    at.count = ended - at.begin;
     s->ranges[b] = at;
   }
 }

@@ -6,10 +6,9 @@
 
 /* Of Q neighbouring blocks together. */
 ERT_INLINE ert_i8_range i8_range_of(const ert_i8_dense *d, size_t block, int Q) {
-  if (!d->ranges) return (ert_i8_range){.end = d->n_spans, .count = d->w_block / 4};
+  if (!d->ranges) return (ert_i8_range){.end = d->n_spans};
   ert_i8_range used = d->ranges[block];
-  const ert_i8_range last = d->ranges[block + (size_t)Q - 1];
-  used.end = last.end, used.count = last.begin + last.count - used.begin;
+  used.end = d->ranges[block + (size_t)Q - 1].end;
   return used;
 }
 

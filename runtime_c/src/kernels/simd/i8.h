@@ -22,10 +22,10 @@ typedef struct ert_i8_finish {
   int32_t other_zero, sum_zero;
 } ert_i8_finish;
 
-/* What a block of output channels has weights for that are not zero: spans [first, end), inputs [begin, begin + count). */
+/* What a block of output channels has weights for that are not zero: spans [first, end), inputs from `begin` on. */
 typedef struct ert_i8_range {
   size_t first, end;
-  ptrdiff_t begin, count;
+  ptrdiff_t begin;
 } ert_i8_range;
 
 /* y[row][pixel][k] = finish(bias[k] + sum over spans of x * w). Output channels come in blocks of 16, all lanes of which are
@@ -39,7 +39,7 @@ typedef struct ert_i8_dense {
   size_t n_spans;
   const ert_i8_range *ranges; /* [blocks], ascending; or NULL: all weights count */
   const int32_t *w;           /* [blocks][inputs / 4][16]: the weights of four inputs in the bytes of each */
-  ptrdiff_t w_block;          /* inputs / 4 * 16 */
+  ptrdiff_t w_block;          /* inputs / 4 * 16, or more if they are a view */
   const int32_t *bias;        /* [blocks][16] */
   const float *scale;         /* [blocks][16]; not for sums */
   const float *offset;        /* [blocks][16]; for floats only */
