@@ -5,8 +5,19 @@ from __future__ import annotations
 import argparse
 import importlib
 
-NAMES = ("cpu", "layers", "overhead", "conformance", "im2col", "planner", "scaling", "operators", "kernels_static")
-WITH_OPTIONS = ("cpu", "layers", "kernels_static")
+NAMES = (
+    "cpu",
+    "layers",
+    "overhead",
+    "conformance",
+    "im2col",
+    "planner",
+    "scaling",
+    "operators",
+    "kernels_static",
+    "cuda_codegen",
+)
+WITH_OPTIONS = ("cpu", "layers", "kernels_static", "cuda_codegen")
 
 
 def main() -> None:

@@ -40,6 +40,7 @@ PYTHON_RULES = (
     PythonRule("packer/ir/", ("numpy", "packer.ir", "edgert.errors")),
     PythonRule("packer/", ("numpy", "packer", "targets.base", "targets.machine", "edgert!", "edgert.errors")),
     PythonRule("targets/base.py", ("numpy", "packer.ir", "targets.machine")),
+    PythonRule("targets/cuda/toolchain.py", ("targets.base", "targets.cuda"), ("cuda.bindings",)),
     PythonRule("targets/", ("numpy", "packer.ir", "targets.base", "targets.machine")),  # and its own family, see below
 )
 

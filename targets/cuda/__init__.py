@@ -1,0 +1,1 @@
+"""CUDA targets: sparse convolution as straight-line code whose weights are immediates (docs/architecture.md)."""

@@ -1,0 +1,101 @@
+"""A convolution as the code generators see it: constant weights, and activations in planes with a halo of zeros."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from packer.ir.ops import Activation
+from targets.base import TargetError
+
+__all__ = ["ConvLayer", "Planes"]
+
+_MOST_ELEMENTS = 1 << 31  # kernels count elements of a tensor in 32 bits
+
+
+@dataclass(frozen=True, slots=True)
+class Planes:
+    """How an activation [N, C, H, W] of f32 lies in device memory: planar, each plane in a halo of zeros.
+
+    Element (n, c, y, x) is at `(n channels + c) plane + (y + top) pitch + x + left`. The halo stands for padding, so
+    kernels read without tests. Kernels never write into it: it is zeroed once.
+    """
+
+    channels: int
+    height: int
+    width: int
+    top: int
+    left: int
+    pitch: int
+    plane: int
+
+    @classmethod
+    def of(cls, channels: int, height: int, width: int, halo: tuple[int, int, int, int] = (0, 0, 0, 0)) -> Planes:
+        """Planes with a halo (top, left, bottom, right); the pitch is a multiple of 4."""
+        top, left, bottom, right = halo
+        pitch = -(-(left + width + right) // 4) * 4
+        return cls(channels, height, width, top, left, pitch, pitch * (top + height + bottom))
+
+    @property
+    def origin(self) -> int:
+        """Where element (0, 0) of a plane is in it."""
+        return self.top * self.pitch + self.left
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConvLayer:
+    """`y = activation(conv(x, weights) + bias + residual)` in two spatial dimensions, as `packer.ir.ops.Conv` has it.
+
+    weights [K, C / group, R, S], bias [K], both f32; `pads` holds the begins, then the ends. Rows come first in all
+    pairs. `added` is the layout of a residual. Raises TargetError where the halo of `source` is smaller than the pads.
+    """
+
+    weights: np.ndarray
+    bias: np.ndarray | None
+    source: Planes
+    target: Planes
+    strides: tuple[int, int] = (1, 1)
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilations: tuple[int, int] = (1, 1)
+    group: int = 1
+    activation: Activation | None = None
+    added: Planes | None = None
+    images: int = 1
+
+    def __post_init__(self) -> None:
+        filters, depth, *kernel = self.weights.shape
+        source = self.source
+        sizes = ((source.height, source.width), (self.target.height, self.target.width))
+        before = (source.top, source.left)
+        behind = (source.plane // source.pitch - source.top, source.pitch - source.left)
+        for i, (size, out) in enumerate(zip(*sizes, strict=True)):
+            reach = (kernel[i] - 1) * self.dilations[i] + 1
+            found = (size + self.pads[i] + self.pads[i + 2] - reach) // self.strides[i] + 1
+            if found != out:
+                raise TargetError(f"dimension {i + 2} of the output: expected {found}, got {out}")
+            if before[i] < self.pads[i] or behind[i] < (out - 1) * self.strides[i] + reach - self.pads[i]:
+                raise TargetError(f"expected a halo that holds pads of {self.pads}, got {source}")
+        if (self.source.channels, self.target.channels) != (depth * self.group, filters) or filters % self.group:
+            raise TargetError(
+                f"expected {self.source.channels} to {self.target.channels} channels, got weights of shape "
+                f"{self.weights.shape} in {self.group} groups"
+            )
+        for planes in (self.source, self.target):
+            if self.images * planes.channels * planes.plane >= _MOST_ELEMENTS:
+                raise TargetError(f"expected fewer than {_MOST_ELEMENTS} elements, got {self.images} x {planes}")
+
+    @property
+    def kernel(self) -> tuple[int, int]:
+        """R and S."""
+        return int(self.weights.shape[2]), int(self.weights.shape[3])
+
+    @property
+    def density(self) -> float:
+        """Share of the weights that are not zero."""
+        return float(np.count_nonzero(self.weights)) / max(1, self.weights.size)
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of the dense layer, 2 for a multiply-add."""
+        return 2 * self.weights.size * self.target.height * self.target.width * self.images

@@ -1,0 +1,108 @@
+"""How a thread block covers the output, and how it keeps its part of the input in shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from targets.base import TargetError
+from targets.cuda.layer import ConvLayer
+
+__all__ = ["Tile", "choose", "tile_of"]
+
+_WARP = 32
+_MOST_THREADS = 128
+_MOST_AHEAD = 16  # registers of a thread for input that is fetched ahead
+_MOST_SHARED = 16 * 1024  # bytes a block: four blocks fit on a multiprocessor of 64 KB
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Output pixels `rows` x `columns` of a block of `threads`, one a thread, and the input that they need.
+
+    Of a channel, `lines` x `line` elements are staged. A thread loads one element in each of `passes`, `step` lines
+    further on each time; `step * line` threads take part. In shared memory a line takes `pitch` elements, and columns
+    of the input that are equal modulo the stride lie together, `phase` elements for each residue, so that neighbouring
+    pixels read neighbouring words. `chunk` channels are staged at a time, in two buffers.
+    """
+
+    rows: int
+    columns: int
+    threads: int
+    lines: int
+    line: int
+    passes: int
+    step: int
+    phase: int
+    pitch: int
+    chunk: int
+
+    @property
+    def channel(self) -> int:
+        """Elements of shared memory for one channel."""
+        return self.passes * self.step * self.pitch
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory."""
+        return 2 * self.chunk * self.channel * 4
+
+    def grid(self, layer: ConvLayer) -> tuple[int, int]:
+        """Tiles down and across the output."""
+        return -(-layer.target.height // self.rows), -(-layer.target.width // self.columns)
+
+    def slack(self, layer: ConvLayer) -> int:
+        """Elements behind the last plane of the input that loads touch."""
+        source = layer.source
+        down, across = self.grid(layer)
+        line = (down - 1) * self.rows * layer.strides[0] + self.passes * self.step - 1
+        column = (across - 1) * self.columns * layer.strides[1] + self.line - 1
+        begin = source.origin - layer.pads[0] * source.pitch - layer.pads[1]
+        return max(0, begin + line * source.pitch + column + 1 - source.plane)
+
+
+def tile_of(layer: ConvLayer, rows: int, columns: int, chunk: int | None = None) -> Tile | None:
+    """The tile of that many pixels, with `chunk` channels at a time (None: up to 8); None if it cannot be."""
+    (height, width), (down, across) = layer.kernel, layer.strides
+    threads = -(-rows * columns // _WARP) * _WARP
+    lines = (rows - 1) * down + (height - 1) * layer.dilations[0] + 1
+    line = (columns - 1) * across + (width - 1) * layer.dilations[1] + 1
+    if line > threads:
+        return None
+    passes = -(-lines // (threads // line))
+    step = -(-lines // passes)
+    phase = -(-line // across)
+    pitch = phase * across
+    if columns % _WARP:  # lanes of a warp that go on in the next row find other banks
+        pitch = next((p for p in range(pitch, pitch + _WARP) if (p * down - columns) % _WARP == 0), pitch)
+    channel = passes * step * pitch
+    if chunk is None:
+        depth = layer.weights.shape[1]
+        chunk = max(1, min(8, depth, _MOST_AHEAD // passes, _MOST_SHARED // (8 * channel)))
+    tile = Tile(rows, columns, threads, lines, line, passes, step, phase, pitch, chunk)
+    return tile if tile.shared <= 48 * 1024 else None
+
+
+def choose(layer: ConvLayer, channels: int, threads: tuple[int, int] = (96, _MOST_THREADS)) -> Tile:
+    """The tile with the fewest instructions for the layer when a thread computes `channels` output channels.
+
+    Blocks have between the two numbers of threads, fewer only where the output is small. Raises TargetError if not even
+    one row of a tile's input can be loaded at once.
+    """
+    height, width = layer.target.height, layer.target.width
+    taps = layer.kernel[0] * layer.kernel[1]
+    multiplies = max(1.0, layer.density * channels * taps)  # of an input channel
+    best: tuple[float, int, Tile] | None = None
+    fewest = min(threads[0], height * width)
+    for columns in range(1, min(width, threads[1]) + 1):
+        for rows in range(1, min(height, threads[1] // columns) + 1):
+            tile = tile_of(layer, rows, columns)
+            if tile is None or tile.threads < fewest - _WARP + 1:
+                continue
+            down, across = tile.grid(layer)
+            issued = multiplies + taps + 2 * tile.passes + 2 / tile.chunk
+            cost = down * across * tile.threads * issued
+            if best is None or (cost, -columns) < best[:2]:
+                best = (cost, -columns, tile)
+    if best is None:
+        raise TargetError(f"a window of {layer.kernel}, dilated by {layer.dilations}, is too wide for a block")
+    return best[2]

@@ -1,0 +1,203 @@
+"""The compilers, all of them in this file: CUDA C++ to PTX by NVRTC, PTX to cubin by ptxas, cubin to text by nvdisasm.
+
+They come as Python packages and need no GPU. ptxas runs as a process of its own, so that many can run at once and one
+that needs too much memory harms nobody. CUDA 13 knows nothing before sm_75, so the packages are those of CUDA 12.9.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from targets.base import TargetError
+from targets.cuda.cache import Cache
+from targets.cuda.cubin import Cubin
+
+__all__ = ["Compiled", "ToolchainError", "assemble", "assemble_all", "compile", "disassemble", "find", "missing"]
+
+PACKAGES = ("nvidia-cuda-nvcc-cu12>=12.9,<13", "nvidia-cuda-nvrtc-cu12>=12.9,<13", "cuda-bindings>=12.9,<13")
+MEMORY = 4 << 30  # bytes of address space of one ptxas
+_ERROR = re.compile(r"(?:ptxas .*?, line (\d+); |^\S*\((\d+)\): )(?:error|fatal)", re.MULTILINE)
+
+
+class ToolchainError(TargetError):
+    """A compiler is missing or refused its input; the message shows the line it refused, or what to install."""
+
+
+def find(tool: str) -> str | None:
+    """Where "ptxas" or "nvdisasm" is: in the package beside this Python, or on the path."""
+    places = [f"{folder}/nvidia/cuda_nvcc/bin" for folder in sys.path] + [f"{sys.prefix}/bin"]
+    return shutil.which(tool, path=os.pathsep.join(places)) or shutil.which(tool)
+
+
+def missing() -> str:
+    """What to install so that code can be generated; empty if nothing is missing."""
+    try:
+        _nvrtc()
+    except ToolchainError as error:
+        return str(error)
+    return "" if find("ptxas") else _install("ptxas")
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """PTX, and the seconds that it took the compiler."""
+
+    ptx: str
+    seconds: float
+
+
+def compile(source: str, name: str, options: Sequence[str] = (), cache: Cache | None = None) -> Compiled:
+    """CUDA C++ to PTX for sm_62 and later; raises ToolchainError with the line refused."""
+    nvrtc = _nvrtc()
+    _, major, minor = nvrtc.nvrtcVersion()
+    flags = ["--gpu-architecture=compute_62", "--std=c++17", "--restrict", *options]
+    key = ("nvrtc", f"{major}.{minor}", *flags, source)
+    if cache is not None and (found := cache.get(key)) is not None:
+        return Compiled(found[1].decode(), **found[0])
+    began = time.perf_counter()
+    _, program = nvrtc.nvrtcCreateProgram(source.encode(), name.encode(), 0, [], [])
+    try:
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(flags), [flag.encode() for flag in flags])
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            _, size = nvrtc.nvrtcGetProgramLogSize(program)
+            log = b" " * size
+            nvrtc.nvrtcGetProgramLog(program, log)
+            raise ToolchainError(_refused(f"NVRTC refused {name}", log.rstrip(b"\0 ").decode(), source))
+        _, size = nvrtc.nvrtcGetPTXSize(program)
+        text = b" " * size
+        nvrtc.nvrtcGetPTX(program, text)
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+    result = Compiled(text.rstrip(b"\0 ").decode(), time.perf_counter() - began)
+    if cache is not None:
+        cache.put(key, {"seconds": result.seconds}, result.ptx.encode())
+    return result
+
+
+def assemble(
+    ptx: str, arch: str, options: Sequence[str] = (), cache: Cache | None = None, memory: int = MEMORY
+) -> Cubin:
+    """PTX to a cubin for `arch`, such as "sm_62"; raises ToolchainError with the line refused."""
+    tool = find("ptxas")
+    if tool is None:
+        raise ToolchainError(_install("ptxas"))
+    flags = ("--verbose", f"--gpu-name={arch}", *options)
+    key = ("ptxas", _version(tool), *flags, ptx)
+    if cache is not None and (found := cache.get(key)) is not None:
+        return Cubin(image=found[1], **found[0])
+    with tempfile.TemporaryDirectory() as folder:
+        source, result = Path(folder) / "source.ptx", Path(folder) / "result.cubin"
+        source.write_text(ptx, encoding="ascii")
+        began = time.perf_counter()
+        with subprocess.Popen(
+            [tool, *flags, str(source), "-o", str(result)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as process:
+            resource.prlimit(process.pid, resource.RLIMIT_AS, (memory, memory))
+            log, _ = process.communicate()
+        seconds = time.perf_counter() - began
+        if process.returncode or not result.exists():
+            what = f"ptxas for {arch} ended with {process.returncode} (memory limit {memory >> 20} MiB)"
+            raise ToolchainError(_refused(what, log, ptx))
+        image = result.read_bytes()
+    facts = _facts(log)
+    if cache is not None:
+        cache.put(key, {"arch": arch, "seconds": seconds, **facts}, image)
+    return Cubin(image=image, arch=arch, seconds=seconds, **facts)
+
+
+def assemble_all(
+    sources: Iterable[str],
+    arch: str,
+    options: Sequence[str] = (),
+    cache: Cache | None = None,
+    memory: int = MEMORY,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Cubin]:
+    """The cubins of many modules, in order, as many at a time as there are processors and memory for.
+
+    `progress` is told how many of how many are done. What was done before an error is in the cache.
+    """
+    texts = list(sources)
+    free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+    workers = max(1, min(len(os.sched_getaffinity(0)), free // memory, len(texts)))
+    with ThreadPoolExecutor(workers) as pool:
+        futures = [pool.submit(assemble, text, arch, options, cache, memory) for text in texts]
+        try:
+            for done, future in enumerate(as_completed(futures), 1):
+                future.result()
+                if progress is not None:
+                    progress(done, len(texts))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return [future.result() for future in futures]
+
+
+def disassemble(cubin: Cubin) -> list[str] | None:
+    """Opcodes of the machine instructions, such as "FFMA", in order; None if there is no nvdisasm, which no package of
+    CUDA 12 brings, but a toolkit does."""
+    tool = find("nvdisasm")
+    if tool is None:
+        return None
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin.image)
+        file.flush()
+        text = subprocess.run([tool, "--print-code", file.name], capture_output=True, text=True, check=True).stdout
+    return re.findall(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:\{\s*)?(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)", text, re.MULTILINE)
+
+
+def _nvrtc() -> Any:
+    try:
+        from cuda.bindings import nvrtc
+
+        nvrtc.nvrtcVersion()
+    except (ImportError, RuntimeError) as error:
+        raise ToolchainError(_install("NVRTC")) from error
+    return nvrtc
+
+
+def _install(what: str) -> str:
+    return f"{what} is missing; install it: pip install {' '.join(repr(package) for package in PACKAGES)}"
+
+
+@functools.cache
+def _version(tool: str) -> str:
+    """What the tool says of itself, which has all its numbers."""
+    return subprocess.run([tool, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _facts(log: str) -> dict[str, int]:
+    """Registers, spills, shared memory and constants from the log of an assembler."""
+    spills = re.findall(r"(\d+) bytes spill (?:stores|loads)", log)
+    registers, shared = re.search(r"Used (\d+) registers", log), re.search(r"(\d+) bytes smem", log)
+    return {
+        "registers": int(registers[1]) if registers else 0,
+        "spilled": sum(map(int, spills)),
+        "shared": int(shared[1]) if shared else 0,
+        "constants": sum(map(int, re.findall(r"(\d+) bytes cmem", log))),
+    }
+
+
+def _refused(what: str, log: str, source: str) -> str:
+    """The message of a compiler that refused: its first error, and the line of the source that it is about."""
+    found = _ERROR.search(log)
+    if found is None:
+        return f"{what}: {log.strip()[:500]}"
+    end = log.find("\n", found.end())
+    message = log[found.start() : end if end >= 0 else None].strip()
+    number = int(found[1] or found[2])
+    lines = source.splitlines()
+    return f"{what}: {message}\n  line {number}: {lines[number - 1].strip() if 0 < number <= len(lines) else '?'}"

@@ -1,0 +1,55 @@
+"""Rounding of weights to 20 bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from targets.cuda.rounding import relative_error, round20, rounded
+
+
+def test_nearest_value_with_eleven_bits_of_mantissa() -> None:
+    rng = np.random.default_rng(0)
+    x = (rng.standard_normal(10_000) * 10.0 ** rng.integers(-20, 20, 10_000)).astype(np.float32)
+    y = round20(x)
+    assert not np.any(y.view(np.uint32) & 0xFFF)
+    down = (x.view(np.uint32) & np.uint32(0xFFFFF000)).view(np.float32)
+    up = ((x.view(np.uint32) & np.uint32(0xFFFFF000)) + np.uint32(0x1000)).view(np.float32)
+    nearest = np.minimum(np.abs(down.astype(np.float64) - x), np.abs(up.astype(np.float64) - x))
+    np.testing.assert_array_equal(np.abs(y.astype(np.float64) - x), nearest)
+
+
+def test_ties_go_to_even() -> None:
+    bits = np.array([0x3F800800, 0x3F801800], np.uint32)
+    assert [hex(v) for v in round20(bits.view(np.float32)).view(np.uint32)] == ["0x3f800000", "0x3f802000"]
+
+
+def test_halves_zeros_and_infinities_are_exact() -> None:
+    halves = np.random.default_rng(1).standard_normal(1000).astype(np.float16).astype(np.float32)
+    special = np.array([0, -0.0, np.inf, -np.inf], np.float32)
+    np.testing.assert_array_equal(round20(halves), halves)
+    np.testing.assert_array_equal(round20(special).view(np.uint32), special.view(np.uint32))
+
+
+def test_error_is_as_designed() -> None:
+    w = np.random.default_rng(2).standard_normal((64, 64, 3, 3)).astype(np.float32)
+    assert 0.8e-4 < relative_error(w, round20(w)) < 1.4e-4
+
+
+def test_budget_decides() -> None:
+    w = np.random.default_rng(3).standard_normal(100).astype(np.float32)
+    short = round20(w)
+    for rounding, budget, used in (("off", 1, w), ("auto", 1e-5, w), ("auto", 1e-3, short), ("20bit", 0, short)):
+        found, error = rounded(w, rounding, budget)
+        np.testing.assert_array_equal(found, used)
+        assert error == relative_error(w, found)
+
+
+def test_non_zeros_stay() -> None:
+    w = np.array([1e-45, 1.0], np.float32)
+    assert np.count_nonzero(rounded(w, "20bit", 0)[0]) == 2
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(ValueError, match="off, auto, 20bit, got '19bit'"):
+        rounded(np.ones(1, np.float32), "19bit", 0)

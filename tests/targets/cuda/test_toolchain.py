@@ -1,0 +1,99 @@
+"""The compilers: what they take, what they refuse and how that reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from targets.cuda import toolchain
+from targets.cuda.cache import Cache
+from targets.cuda.cubin import code_bytes, machine_instructions
+from targets.cuda.emit import emit
+from targets.cuda.emit.ptx import module
+from targets.cuda.rounding import round20
+from targets.cuda.template import specialised
+from targets.cuda.toolchain import ToolchainError, assemble, assemble_all, compile, disassemble, missing
+from tests.targets.cuda.layers import layer_of
+
+needs_compilers = pytest.mark.skipif(bool(missing()), reason=missing())
+ARCHITECTURES = ("sm_62", "sm_90")
+NOTHING = module(".visible .entry e()\n{\nret;\n}\n")
+
+
+def pruned(shape: tuple[int, ...], density: float) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    weights = rng.standard_normal(shape).astype(np.float32)
+    weights[rng.random(shape) >= density] = 0
+    return weights
+
+
+def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toolchain, "find", lambda tool: None)
+    with pytest.raises(ToolchainError, match="ptxas is missing; install it: pip install 'nvidia-cuda-nvcc-cu12"):
+        assemble(NOTHING, "sm_62")
+
+
+@needs_compilers
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("route", [emit, specialised])
+def test_kernels_assemble_without_spills(route: object, arch: str) -> None:
+    layer = layer_of(round20(pruned((64, 16, 3, 3), 0.1)), (28, 28), pads=(1, 1, 1, 1))
+    (kernel,) = emit(layer) if route is emit else specialised(layer)
+    cubin = assemble(kernel.ptx, arch)
+    assert cubin.spilled == 0
+    assert 64 <= cubin.registers <= 128
+    opcodes = disassemble(cubin)
+    if opcodes is not None:
+        assert opcodes.count("FFMA") == kernel.multiplies
+        assert len(opcodes) == machine_instructions(cubin)
+    assert code_bytes(cubin.image) > 8 * kernel.multiplies
+
+
+@needs_compilers
+def test_rounded_weights_need_no_constants() -> None:
+    layer = layer_of(pruned((32, 16, 3, 3), 0.2), (28, 28))
+    exact = assemble(emit(layer)[0].ptx, "sm_62")
+    used = layer_of(round20(layer.weights), (28, 28))
+    rounded = assemble(emit(used)[0].ptx, "sm_62")
+    assert exact.constants > rounded.constants + 2 * np.count_nonzero(layer.weights)
+    assert rounded.constants < 400
+
+
+@needs_compilers
+def test_refused_ptx_names_the_line() -> None:
+    with pytest.raises(ToolchainError, match=r"ptxas for sm_62 .*\n  line 7: ret 5;"):
+        assemble(NOTHING.replace("ret;", "ret 5;"), "sm_62")
+
+
+@needs_compilers
+def test_refused_source_names_the_line() -> None:
+    source = 'extern "C" __global__ void f(float* y)\n{\n    y[0] = z;\n}\n'
+    with pytest.raises(ToolchainError, match=r"f\.cu\(3\): error.*\"z\" is undefined.*\n  line 3: y\[0\] = z;"):
+        compile(source, "f.cu")
+
+
+@needs_compilers
+def test_memory_is_bounded() -> None:
+    with pytest.raises(ToolchainError, match="memory limit 16 MiB"):
+        assemble(NOTHING, "sm_62", memory=16 << 20)
+
+
+@needs_compilers
+def test_many_are_assembled_in_order_and_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = [NOTHING.replace(" e(", f" e{i}(") for i in range(5)]
+    cache, told = Cache(tmp_path), []
+    cubins = assemble_all(sources, "sm_62", cache=cache, progress=lambda done, of: told.append((done, of)))
+    assert told == [(i, 5) for i in range(1, 6)]
+    assert all(f"e{i}".encode() in cubin.image for i, cubin in enumerate(cubins))
+    monkeypatch.setattr(toolchain.subprocess, "Popen", None)  # nothing may be started any more
+    assert assemble_all(sources, "sm_62", cache=cache) == cubins
+
+
+@needs_compilers
+def test_what_was_assembled_before_an_error_is_kept(tmp_path: Path) -> None:
+    sources = [NOTHING, NOTHING.replace("ret;", "ret 5;")]
+    with pytest.raises(ToolchainError):
+        assemble_all(sources, "sm_62", cache=Cache(tmp_path))
+    assert sum(path.is_file() for path in tmp_path.rglob("*")) == 1
