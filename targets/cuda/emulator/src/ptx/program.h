@@ -35,24 +35,78 @@ static inline bool ptx_signed(ptx_type type) { return type == T_S8 || type == T_
 static inline bool ptx_float(ptx_type type) { return type >= T_F16 && type <= T_F64; }
 
 /* What the instruction does, its type aside. X(name, text). */
-#define PTX_OPERATIONS(X)                                                                                              \
-  X(ADD, "add")                                                                                                        \
-  X(SUB, "sub")                                                                                                        \
-  X(MUL, "mul") X(MUL_HI, "mul.hi") X(MUL_WIDE, "mul.wide") X(MAD, "mad") X(MAD_HI, "mad.hi") X(MAD_WIDE, "mad.wide")  \
-      X(SAD, "sad") X(DIV, "div") X(REM, "rem") X(ABS, "abs") X(NEG, "neg") X(MIN, "min") X(MAX, "max") X(AND, "and")  \
-          X(OR, "or") X(XOR, "xor") X(NOT, "not") X(CNOT, "cnot") X(SHL, "shl") X(SHR, "shr") X(SHF_L, "shf.l")        \
-              X(SHF_R, "shf.r") X(BFE, "bfe") X(BFI, "bfi") X(BFIND, "bfind") X(BREV, "brev") X(POPC, "popc")          \
-                  X(CLZ, "clz") X(PRMT, "prmt") X(LOP3, "lop3") X(DP4A, "dp4a") X(MUL24, "mul24") X(MAD24, "mad24")    \
-                      X(FMA, "fma") X(SQRT, "sqrt") X(RCP, "rcp") X(RSQRT, "rsqrt") X(EX2, "ex2") X(LG2, "lg2")        \
-                          X(SIN, "sin") X(COS, "cos") X(TANH, "tanh") X(TESTP, "testp") X(COPYSIGN, "copysign")        \
-                              X(SETP, "setp") X(SET, "set") X(SELP, "selp") X(SLCT, "slct") X(MOV, "mov")              \
-                                  X(PACK, "mov.pack") X(UNPACK, "mov.unpack") X(CVT, "cvt") X(CVT_PAIR, "cvt.x2")      \
-                                      X(CVTA, "cvta") X(ISSPACEP, "isspacep") X(LD, "ld") X(ST, "st") X(ATOM, "atom")  \
-                                          X(RED, "red") X(BRA, "bra") X(BRX, "brx.idx") X(EXIT, "ret") X(TRAP, "trap") \
-                                              X(BAR, "bar") X(BAR_ARRIVE, "bar.arrive") X(BAR_RED, "bar.red")          \
-                                                  X(BAR_WARP, "bar.warp.sync") X(FENCE, "membar") X(SHFL, "shfl")      \
-                                                      X(VOTE, "vote") X(MATCH, "match") X(ACTIVEMASK, "activemask")    \
-                                                          X(REDUX, "redux") X(NOP, "nop")
+#define PTX_OPERATIONS(X)      \
+  X(ADD, "add")                \
+  X(SUB, "sub")                \
+  X(MUL, "mul")                \
+  X(MUL_HI, "mul.hi")          \
+  X(MUL_WIDE, "mul.wide")      \
+  X(MAD, "mad")                \
+  X(MAD_HI, "mad.hi")          \
+  X(MAD_WIDE, "mad.wide")      \
+  X(SAD, "sad")                \
+  X(DIV, "div")                \
+  X(REM, "rem")                \
+  X(ABS, "abs")                \
+  X(NEG, "neg")                \
+  X(MIN, "min")                \
+  X(MAX, "max")                \
+  X(AND, "and")                \
+  X(OR, "or")                  \
+  X(XOR, "xor")                \
+  X(NOT, "not")                \
+  X(CNOT, "cnot")              \
+  X(SHL, "shl")                \
+  X(SHR, "shr")                \
+  X(SHF_L, "shf.l")            \
+  X(SHF_R, "shf.r")            \
+  X(BFE, "bfe")                \
+  X(BFI, "bfi")                \
+  X(BFIND, "bfind")            \
+  X(BREV, "brev")              \
+  X(POPC, "popc")              \
+  X(CLZ, "clz")                \
+  X(PRMT, "prmt")              \
+  X(LOP3, "lop3")              \
+  X(DP4A, "dp4a")              \
+  X(MUL24, "mul24")            \
+  X(MAD24, "mad24")            \
+  X(FMA, "fma")                \
+  X(SQRT, "sqrt")              \
+  X(RCP, "rcp")                \
+  X(RSQRT, "rsqrt")            \
+  X(EX2, "ex2")                \
+  X(LG2, "lg2")                \
+  X(SIN, "sin")                \
+  X(COS, "cos")                \
+  X(TANH, "tanh")              \
+  X(TESTP, "testp")            \
+  X(COPYSIGN, "copysign")      \
+  X(SETP, "setp")              \
+  X(SET, "set")                \
+  X(SELP, "selp")              \
+  X(SLCT, "slct")              \
+  X(MOV, "mov")                \
+  X(PACK, "mov.pack")          \
+  X(UNPACK, "mov.unpack")      \
+  X(CVT, "cvt")                \
+  X(CVT_PAIR, "cvt.x2")        \
+  X(CVTA, "cvta")              \
+  X(ISSPACEP, "isspacep")      \
+  X(LD, "ld")                  \
+  X(ST, "st")                  \
+  X(ATOM, "atom")              \
+  X(RED, "red")                \
+  X(BRA, "bra")                \
+  X(BRX, "brx.idx")            \
+  X(EXIT, "ret")               \
+  X(TRAP, "trap")              \
+  X(BAR, "bar")                \
+  X(BAR_ARRIVE, "bar.arrive")  \
+  X(BAR_RED, "bar.red")        \
+  X(BAR_WARP, "bar.warp.sync") \
+  X(FENCE, "membar")           \
+  X(SHFL, "shfl") X(VOTE, "vote") X(MATCH, "match") X(ACTIVEMASK, "activemask") X(REDUX, "redux") X(NOP, "nop")
 
 typedef enum ptx_operation {
 #define X(name, text) OP_##name,
