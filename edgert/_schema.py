@@ -43,6 +43,18 @@ TABLES: Final[dict[str, tuple[Field, ...]]] = {
         Field("cores", "uint", 1),
         Field("speeds", "[float]", 0),
         Field("plan", "int", -1),
+        Field("device", "string", 0),
+        Field("device_bytes", "ulong", 0),
+        Field("modules", "[Module]", 0),
+    ),
+    "Module": (
+        Field("cubin_segment", "int", -1),
+        Field("cubin_offset", "ulong", 0),
+        Field("cubin_bytes", "ulong", 0),
+        Field("ptx_segment", "int", -1),
+        Field("ptx_offset", "ulong", 0),
+        Field("ptx_stored", "ulong", 0),
+        Field("ptx_bytes", "ulong", 0),
     ),
     "Tensor": (
         Field("name", "string", 0),
@@ -56,6 +68,7 @@ TABLES: Final[dict[str, tuple[Field, ...]]] = {
         Field("extent_count", "uint", 0),
         Field("root", "int", -1),
         Field("begin", "[long]", 0),
+        Field("halo", "[uint]", 0),
     ),
     "Step": (
         Field("kernel", "string", 0),

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from packer.ir import DType
 from packer.ir.ops import Activation
 from targets.base import TargetError
+from targets.cuda.array import Array
 
 __all__ = ["ConvLayer", "Planes"]
 
@@ -32,15 +34,20 @@ class Planes:
 
     @classmethod
     def of(cls, channels: int, height: int, width: int, halo: tuple[int, int, int, int] = (0, 0, 0, 0)) -> Planes:
-        """Planes with a halo (top, left, bottom, right); the pitch is a multiple of 4."""
+        """Planes with a halo (top, left, bottom, right); the pitch is a multiple of 4, but without a halo the width."""
         top, left, bottom, right = halo
-        pitch = -(-(left + width + right) // 4) * 4
+        pitch = -(-(left + width + right) // 4) * 4 if any(halo) else width
         return cls(channels, height, width, top, left, pitch, pitch * (top + height + bottom))
 
     @property
     def origin(self) -> int:
         """Where element (0, 0) of a plane is in it."""
         return self.top * self.pitch + self.left
+
+    def array(self, images: int, dtype: DType = DType.F32) -> Array:
+        """The same of so many images."""
+        shape = (images, self.channels, self.height, self.width)
+        return Array(dtype, shape, (self.channels * self.plane, self.plane, self.pitch, 1), self.origin)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

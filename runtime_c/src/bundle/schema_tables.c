@@ -32,6 +32,19 @@ static const ert_schema_field program_fields[] = {
     {"cores", ERT_KIND_SCALAR, 4},
     {"speeds", ERT_KIND_SCALARS, 4},
     {"plan", ERT_KIND_SCALAR, 4},
+    {"device", ERT_KIND_TEXT, 0},
+    {"device_bytes", ERT_KIND_SCALAR, 8},
+    {"modules", ERT_KIND_TABLES, ERT_TABLE_MODULE},
+};
+
+static const ert_schema_field module_fields[] = {
+    {"cubin_segment", ERT_KIND_SCALAR, 4},
+    {"cubin_offset", ERT_KIND_SCALAR, 8},
+    {"cubin_bytes", ERT_KIND_SCALAR, 8},
+    {"ptx_segment", ERT_KIND_SCALAR, 4},
+    {"ptx_offset", ERT_KIND_SCALAR, 8},
+    {"ptx_stored", ERT_KIND_SCALAR, 8},
+    {"ptx_bytes", ERT_KIND_SCALAR, 8},
 };
 
 static const ert_schema_field tensor_fields[] = {
@@ -46,6 +59,7 @@ static const ert_schema_field tensor_fields[] = {
     {"extent_count", ERT_KIND_SCALAR, 4},
     {"root", ERT_KIND_SCALAR, 4},
     {"begin", ERT_KIND_SCALARS, 8},
+    {"halo", ERT_KIND_SCALARS, 4},
 };
 
 static const ert_schema_field step_fields[] = {
@@ -82,8 +96,9 @@ static const ert_schema_field golden_tensor_fields[] = {
 const ert_schema_table ert_schema[ERT_TABLE_COUNT] = {
     {"Bundle", bundle_fields, 5},
     {"Segment", segment_fields, 4},
-    {"Program", program_fields, 11},
-    {"Tensor", tensor_fields, 11},
+    {"Program", program_fields, 14},
+    {"Module", module_fields, 7},
+    {"Tensor", tensor_fields, 12},
     {"Step", step_fields, 7},
     {"Attribute", attribute_fields, 4},
     {"Golden", golden_fields, 4},

@@ -70,9 +70,9 @@ def _entry(layer: ConvLayer, settings: Settings, slices: Sequence[Slice], name: 
         b.emit("ret")
         if following:
             b.place(following)
-    parameters = ("x", "y") if layer.added is None else ("x", "y", "residual")
+    parameters = ("x", "y") if layer.added is None else ("x", "residual", "y")
     shared = settings.tile.shared if settings.tile is not None else 0
     text = b.entry(name, parameters, settings.threads, shared, settings.registers)
     multiplies = sum(slice.multiplies for slice in slices)
     channels = tuple(slice.channels for slice in slices)
-    return Kernel(name, module(text), grid, settings.threads, parameters, channels, multiplies, slack)
+    return Kernel(name, module(text), grid, settings.threads, slack, channels, multiplies)

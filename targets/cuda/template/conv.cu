@@ -19,10 +19,11 @@ __device__ __forceinline__ float bias(int k)
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    conv(const float* __restrict__ x, float* __restrict__ y,
+    conv(const float* __restrict__ x,
 #ifdef RESIDUAL
          const float* __restrict__ residual,
 #endif
+         float* __restrict__ y,
          int chunks, int first_filter, int first_channel)
 {
     __shared__ float staged[2 * CHUNK * CHANNEL];

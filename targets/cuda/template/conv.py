@@ -56,10 +56,9 @@ def _kernel(shape: Shape, template: Template, first: int, group: int, name: str)
         module(entry),
         grid,
         tile.threads,
-        ("x", "y", "residual")[:pointers],
+        tile.slack(layer),
         (tuple(range(first, first + shape.filters)),),
         weights.size - deleted,
-        tile.slack(layer),
         deleted,
     )
 

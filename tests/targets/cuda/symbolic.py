@@ -42,7 +42,7 @@ def multiply_adds(kernel: Kernel, layer: ConvLayer, tile: Tile | None, first: in
             moved[operands[0]] = moved.get(operands[1], 0) + constant
         elif opcode == "mul.wide.u32" and operands[2] == "4":
             moved[operands[0]] = 4 * moved.get(operands[1], 0)
-        elif opcode.startswith("ld.global") and "residual" not in kernel.parameters:
+        elif opcode.startswith("ld.global") and "residual" not in kernel.ptx:
             if tile is None:
                 values[operands[0]] = (offset(operands[1]) // 4 // layer.source.plane % depth, 0, 0)
             else:
