@@ -50,12 +50,15 @@ class Layout(enum.IntEnum):
         blocks of up to 16 input channels, kernel positions, input channel in the block, 16 output lanes.
         The last block of input channels is as short as C demands; output lanes past K are zero.
     DEPTH16: depthwise weights of logical shape [C, kernel...] -> [ceil(C/16), kernel..., 16]; lanes past C are zero.
+    PLANES: row-major in the memory of a device; [N,C,H,W] may have a halo of zeros (top, left, bottom, right) around each
+        plane: [N, C, top + H + bottom, left + W + right rounded up to a multiple of 4].
     """
 
     PLANAR = 0
     BLOCK16 = 1
     WEIGHT16 = 2
     DEPTH16 = 3
+    PLANES = 4
 
 
 def block_grain(rank: int) -> tuple[int, ...]:
@@ -63,10 +66,13 @@ def block_grain(rank: int) -> tuple[int, ...]:
     return tuple(16 if axis == (1 if rank > 1 else 0) else 1 for axis in range(rank))
 
 
-def stored_bytes(type: TensorType, layout: Layout) -> int:
-    """Bytes a tensor occupies in `layout`, lanes of padding included."""
+def stored_bytes(type: TensorType, layout: Layout, halo: tuple[int, ...] = ()) -> int:
+    """Bytes a tensor occupies in `layout`, lanes of padding and halos included."""
     shape = list(type.shape)
-    if layout is not Layout.PLANAR:
+    if halo and type.elements:
+        top, left, bottom, right = halo
+        shape[2:] = top + shape[2] + bottom, -(-(left + shape[3] + right) // 4) * 4
+    if layout not in (Layout.PLANAR, Layout.PLANES):
         axis = 0 if layout is Layout.DEPTH16 or len(shape) == 1 else 1
         shape[axis] = -(-shape[axis] // 16) * 16
     return math.prod(shape) * type.dtype.bytes

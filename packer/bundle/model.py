@@ -10,7 +10,7 @@ import numpy as np
 from packer.ir import Box, TensorType
 from targets.base import Attribute, Layout
 
-__all__ = ["ALL_CORES", "Bundle", "Golden", "Place", "Program", "Step", "Tensor"]
+__all__ = ["ALL_CORES", "Bundle", "Golden", "Module", "Place", "Program", "Step", "Tensor"]
 
 
 ALL_CORES = 255  # of a step: every core runs a share of its tasks
@@ -23,22 +23,25 @@ class Place(enum.IntEnum):
     SEGMENT = 1
     INPUT = 2
     OUTPUT = 3
+    DEVICE = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tensor:
-    """A tensor of a program: type, layout and place. `index` is the position of an input or output."""
+    """A tensor of a program: type, layout and place. `index` is the position of an input or output, `halo` that of
+    layout PLANES: (top, left, bottom, right), not all 0, or none."""
 
     name: str
     type: TensorType
     layout: Layout
     place: Place
     index: int = 0
-    offset: int = 0  # bytes in the arena
+    offset: int = 0  # bytes in the arena or the device's memory
     data: np.ndarray | None = None  # the stored bytes of a constant
     extent: tuple[int, int] | None = None  # (axis, tensor id of the count)
     root: int = -1  # tensor id: this is a view, the box `within` of that tensor
     within: Box = ()
+    halo: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +57,20 @@ class Step:
     phase: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Module:
+    """Code for a device: PTX ("": none), machine code for exactly the program's device, or both."""
+
+    ptx: str
+    cubin: bytes | None = None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
     """The network compiled for one target and number of cores; `speeds` of the cores are relative, none: all alike.
 
-    `plan` tells people what was decided, as docs/format.md says; "": nothing is known.
+    `plan` tells people what was decided, as docs/format.md says; "": nothing is known. With a `device` ("sm_62"), tensors
+    of place DEVICE lie in `device_bytes` of its memory, and steps name `modules` by position.
     """
 
     target: str
@@ -72,6 +84,9 @@ class Program:
     cores: int = 1
     speeds: tuple[float, ...] = ()
     plan: str = ""
+    device: str = ""
+    device_bytes: int = 0
+    modules: tuple[Module, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

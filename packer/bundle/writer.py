@@ -9,6 +9,7 @@ import hashlib
 import os
 import struct
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from packer.bundle.encode import encode
-from packer.bundle.model import Bundle, Golden, Place, Program, Step
+from packer.bundle.model import Bundle, Golden, Module, Place, Program, Step
 
 __all__ = ["write_bundle"]
 
@@ -125,12 +126,40 @@ class _Constants:
         self.segments[number].add(np.frombuffer(program.plan.encode(), np.uint8))
         return number
 
+    def place_module(self, program: Program, module: Module) -> dict[str, object]:
+        """The fields of a module; programs of one target share a segment of each kind of code."""
+        fields: dict[str, object] = {}
+        if module.cubin is not None:
+            segment, offset = self._place_code(f"cubins {program.target}", module.cubin)
+            fields |= {"cubin_segment": segment, "cubin_offset": offset, "cubin_bytes": len(module.cubin)}
+        if module.ptx:
+            text = module.ptx.encode()
+            stream = _deflated(text)
+            segment, offset = self._place_code(f"ptx {program.target}", stream)
+            fields |= {"ptx_segment": segment, "ptx_offset": offset}
+            fields |= {"ptx_stored": len(stream), "ptx_bytes": len(text)}
+        return fields
+
+    def _place_code(self, name: str, code: bytes) -> tuple[int, int]:
+        key = name.encode() + hashlib.sha256(code).digest()
+        if key not in self.places:
+            names = [segment.name for segment in self.segments]
+            number = names.index(name) if name in names else self._new(name)
+            self._put(number, key, np.frombuffer(code, np.uint8))
+        return self.places[key]
+
     def _new(self, name: str) -> int:
         self.segments.append(_Segment(name))
         return len(self.segments) - 1
 
     def _put(self, segment: int, key: bytes, array: np.ndarray) -> None:
         self.places[key] = (segment, self.segments[segment].add(array))
+
+
+def _deflated(text: bytes) -> bytes:
+    """A raw DEFLATE stream."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    return packer.compress(text) + packer.flush()
 
 
 def _label(program: Program) -> str:
@@ -237,6 +266,9 @@ def _program(program: Program, keys: list[bytes | None], constants: _Constants) 
         "cores": program.cores,
         "speeds": np.array(program.speeds, np.float32),
         "plan": constants.place_plan(program),
+        "device": program.device,
+        "device_bytes": program.device_bytes,
+        "modules": [constants.place_module(program, module) for module in program.modules],
     }
 
 
@@ -259,6 +291,7 @@ def _tensor(program: Program, number: int, keys: list[bytes | None], constants: 
         "extent_count": count,
         "root": tensor.root,
         "begin": np.array([begin for begin, _ in tensor.within], np.int64),
+        "halo": np.array(tensor.halo, np.uint32),
     }
 
 

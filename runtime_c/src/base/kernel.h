@@ -17,6 +17,7 @@ typedef enum ert_layout {
   ERT_LAYOUT_WEIGHT16 =
       2, /* [group,K,C,kernel...] as [group, ceil(K/16), C blocks of <= 16, kernel..., c in block, 16] */
   ERT_LAYOUT_DEPTH16 = 3, /* [C,kernel...] as [ceil(C/16), kernel..., 16] */
+  ERT_LAYOUT_PLANES = 4,  /* row-major in a device's memory; [N,C,H,W] perhaps with a halo around each plane */
 } ert_layout;
 
 /* A tensor of a program. Shape is logical whatever the layout. `data` is set at session creation, or by binding.
