@@ -50,8 +50,8 @@ class Layout(enum.IntEnum):
         blocks of up to 16 input channels, kernel positions, input channel in the block, 16 output lanes.
         The last block of input channels is as short as C demands; output lanes past K are zero.
     DEPTH16: depthwise weights of logical shape [C, kernel...] -> [ceil(C/16), kernel..., 16]; lanes past C are zero.
-    PLANES: row-major in the memory of a device; [N,C,H,W] may have a halo of zeros (top, left, bottom, right) around each
-        plane: [N, C, top + H + bottom, left + W + right rounded up to a multiple of 4].
+    PLANES: row-major in the memory of a device; [N,C,H,W] may have a halo of zeros (top, left, bottom, right) around
+        each plane: [N, C, top + H + bottom, left + W + right rounded up to a multiple of 4].
     """
 
     PLANAR = 0

@@ -69,8 +69,8 @@ class Module:
 class Program:
     """The network compiled for one target and number of cores; `speeds` of the cores are relative, none: all alike.
 
-    `plan` tells people what was decided, as docs/format.md says; "": nothing is known. With a `device` ("sm_62"), tensors
-    of place DEVICE lie in `device_bytes` of its memory, and steps name `modules` by position.
+    `plan` tells people what was decided, as docs/format.md says; "": nothing is known. With a `device` ("sm_62"),
+    tensors of place DEVICE lie in `device_bytes` of its memory, and steps name `modules` by position.
     """
 
     target: str
