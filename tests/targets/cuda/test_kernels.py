@@ -115,6 +115,36 @@ def test_missing_barrier_is_found() -> None:
         assert multiply("").any()  # the order of warps alone shows it, too
 
 
+# 64 threads; %r2 is the number of the warp, %p0 tells the first one, %h0 is 7
+WARPS = """
+  .shared .align 4 .b8 word[4];
+  shr.u32 %r2, %t, 5; setp.eq.u32 %p0, %r2, 0; cvt.u16.u32 %h1, %r2; mov.u16 %h0, 7; st.shared.u32 [word], 7;
+"""
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "2"])
+@pytest.mark.parametrize("body", ["", "st.shared.v2.u16 [word], {%h0, 0};", "bar.sync 0; ld.shared.u32 %r0, [word];"])
+def test_several_warps_may_write_the_same(seed: str, body: str) -> None:
+    with device(**DEFAULT, seed=seed):
+        run(kernel(WARPS + body, 1), Buffer(4))
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "2"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "st.shared.u32 [word], %r2;",
+        "st.shared.v2.u16 [word], {%h0, %h1};",
+        "st.shared.u32 [word], %r2; st.shared.u32 [word], 7;",
+        "ld.shared.u32 %r0, [word];",
+        "bar.sync 0; @%p0 ld.shared.u32 %r0, [word]; @!%p0 st.shared.u32 [word], 7;",
+    ],
+)
+def test_other_values_and_reads_are_races(seed: str, body: str) -> None:
+    with device(**DEFAULT, seed=seed):
+        fails(kernel(WARPS + body, 1), "CUDA_ERROR_LAUNCH_FAILED", "race: byte 0x", Buffer(4))
+
+
 def test_divergence_meets_again() -> None:
     body = """
   and.b32 %r0, %t, 7; mov.u32 %r1, 0; mov.u32 %r2, 0;

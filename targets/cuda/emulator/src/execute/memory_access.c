@@ -128,7 +128,16 @@ static bool check_shadow(emu_block *b, emu_warp *w, const access *a) {
   return true;
 }
 
-/* Whether another warp touched a byte since the last barrier, so that the order decides what happens. */
+/* Whether a store leaves byte n of a lane as it is. */
+static bool same_byte(emu_block *b, const emu_warp *w, const access *a, uint32_t lane, unsigned n) {
+  unsigned element = n / a->size;
+  ptx_operand x = a->p->x[element];
+  const uint8_t *row = emu_row(b, w, x, b->scratch[element]);
+  return row[((size_t)lane << ptx_width(x)) + n % a->size] == a->host[lane][n];
+}
+
+/* Whether another warp touched a byte since the last barrier, so that the order decides what happens. Several may
+   write a byte if they write the same: it belongs to none of them then. */
 static bool check_races(emu_block *b, emu_warp *w, const access *a, uint32_t lanes) {
   enum { SEVERAL = 63 };
   uint32_t self = b->epoch * 64 + w->index, several = b->epoch * 64 + SEVERAL;
@@ -138,12 +147,13 @@ static bool check_races(emu_block *b, emu_warp *w, const access *a, uint32_t lan
     for (unsigned n = 0; n < a->bytes; n++) {
       bool written = t[n].writer / 64 == b->epoch && t[n].writer != self;
       bool read = a->store && t[n].reader / 64 == b->epoch && t[n].reader != self;
-      if (written || read)
+      bool again = written && a->store && same_byte(b, w, a, i, n);
+      if ((written && !again) || read)
         return emu_fault(b, w, a->p, i, CUDA_ERROR_LAUNCH_FAILED,
                          "race: byte 0x%llx of shared memory was %s by another warp since the last barrier",
-                         (unsigned long long)(a->host[i] - b->shared + n), written ? "written" : "read");
+                         (unsigned long long)(a->host[i] - b->shared + n), read ? "read" : "written");
       if (a->store)
-        t[n].writer = self;
+        t[n].writer = again ? several : self;
       else
         t[n].reader = t[n].reader / 64 == b->epoch && t[n].reader != self ? several : self;
     }
