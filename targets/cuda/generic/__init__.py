@@ -1,0 +1,44 @@
+"""Operators other than convolutions and matrix products as PTX: one family a file, one thread for each element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from packer.ir.ops import Op
+from targets.cuda.array import Array
+from targets.cuda.kernel import Code
+
+__all__ = ["GENERIC", "code_of"]
+
+_MOST_ELEMENTS = 1 << 31  # kernels count elements, those of halos too, in 32 bits
+
+# operator -> f(op, inputs, outputs, constants), which gives None for what it has no kernel for
+GENERIC: dict[
+    type[Op], Callable[[Any, Sequence[Array | None], Sequence[Array], Sequence[np.ndarray | None]], Code | None]
+] = {}
+
+
+def code_of(
+    op: Op, inputs: Sequence[Array | None], outputs: Sequence[Array], constants: Sequence[np.ndarray | None]
+) -> Code | None:
+    """The operator's kernels, none of them where all outputs are empty; None where it has to run on the CPU.
+
+    An input whose value is known (`constants`) is dense; which operands it becomes is up to the generator.
+    """
+    generator = GENERIC.get(type(op))
+    if generator is None or any(_span(a) > _MOST_ELEMENTS for a in (*inputs, *outputs) if a is not None):
+        return None
+    if not any(array.elements for array in outputs):
+        return Code((), ())
+    return generator(op, inputs, outputs, constants)
+
+
+def _span(array: Array) -> int:
+    """Elements from the pointer to behind the last one."""
+    if not array.elements:
+        return 0
+    steps = zip(array.shape, array.strides, strict=True)
+    return array.origin + sum((extent - 1) * stride for extent, stride in steps) + 1

@@ -1,0 +1,119 @@
+"""Elements of values in device memory: where they lie, how they are loaded and stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from packer.ir import DType
+from targets.cuda.array import Array
+from targets.cuda.emit.address import divide
+from targets.cuda.emit.ptx import Builder, module
+from targets.cuda.kernel import Kernel
+
+__all__ = ["THREADS", "Walk", "address", "kernel", "load", "offsets", "store", "strides_over"]
+
+THREADS = 256
+_WORD = 1 << 32
+# element type -> kind of register that holds it, type of the instruction that moves it
+_MOVES = {
+    DType.F32: ("f", "f32"), DType.U8: ("r", "u8"), DType.I8: ("r", "s8"), DType.U16: ("r", "u16"),
+    DType.I16: ("r", "s16"), DType.I32: ("r", "u32"), DType.U32: ("r", "u32"), DType.I64: ("d", "u64"),
+    DType.U64: ("d", "u64"), DType.BOOL: ("r", "u8"), DType.F16: ("h", "b16"),
+}  # fmt: skip
+
+
+def strides_over(array: Array, shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides of an operand that broadcasts to `shape`, in elements: 0 where it has an extent of 1 or no dimension."""
+    lead = len(shape) - len(array.shape)
+    own = (0 if extent == 1 else stride for extent, stride in zip(array.shape, array.strides, strict=True))
+    return (0,) * lead + tuple(own)
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """A box of elements in row-major order, and how far a step along each dimension takes each operand (elements)."""
+
+    extents: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def over(cls, shape: Sequence[int], *strides: Sequence[int]) -> Walk:
+        """The walk with as few dimensions as will do: those of one element are dropped, and those that all operands
+        pass as if they were one are joined."""
+        dimensions: list[tuple[int, tuple[int, ...]]] = []
+        for extent, *steps in zip(shape, *strides, strict=True):
+            if extent == 1:
+                continue
+            if dimensions and all(outer == step * extent for outer, step in zip(dimensions[-1][1], steps, strict=True)):
+                extent *= dimensions.pop()[0]
+            dimensions.append((extent, tuple(steps)))
+        return cls(
+            tuple(extent for extent, _ in dimensions),
+            tuple(tuple(steps[operand] for _, steps in dimensions) for operand in range(len(strides))),
+        )
+
+    @property
+    def elements(self) -> int:
+        """How many elements the box has."""
+        count = 1
+        for extent in self.extents:
+            count *= extent
+        return count
+
+
+def offsets(b: Builder, walk: Walk, index: str, origins: Sequence[int]) -> list[str]:
+    """Registers with the elements from each operand's pointer to the walk's element number `index`: a u32, below the
+    walk's elements. `origins` are those of element 0."""
+    found: list[str | int] = [origin % _WORD for origin in origins]
+    limit = walk.elements
+    for axis in reversed(range(len(walk.extents))):
+        index, place = divide(b, index, walk.extents[axis], limit) if axis else (index, index)
+        limit = -(-limit // walk.extents[axis])
+        for operand, steps in enumerate(walk.strides):
+            if steps[axis] == 1 and found[operand] == 0:
+                found[operand] = place
+            elif steps[axis]:
+                found[operand] = b.new("r", "mad.lo.u32", place, steps[axis] % _WORD, found[operand])
+    return [offset if isinstance(offset, str) else b.new("r", "mov.u32", offset) for offset in found]
+
+
+def address(b: Builder, parameter: str, offset: str, dtype: DType) -> str:
+    """A register with the address of the element `offset` elements behind a parameter's pointer."""
+    base = b.new("d", "cvta.to.global.u64", b.new("d", "ld.param.u64", f"[{parameter}]"))
+    return b.new("d", "add.s64", base, b.new("d", "mul.wide.u32", offset, dtype.bytes))
+
+
+def load(b: Builder, dtype: DType, at: str, offset: int = 0, constant: bool = False) -> str:
+    """The element `offset` bytes behind an address: f32 in an f register, f16 too, widened; integers in an r register,
+    narrow ones extended to 32 bits, those of 64 bits in a d register; bool as 0 or 1. `constant`: no thread of the
+    kernel writes this memory."""
+    kind, type = _MOVES[dtype]
+    value = b.new(kind, f"ld.global{'.nc' if constant else ''}.{type}", f"[{at}+{offset}]")
+    return b.new("f", "cvt.f32.f16", value) if dtype is DType.F16 else value
+
+
+def store(b: Builder, dtype: DType, at: str, value: str, offset: int = 0) -> None:
+    """Store what `load` gives for the element type; to f16 it is rounded to nearest even, integers are cut."""
+    if dtype is DType.F16:
+        value = b.new("h", "cvt.rn.f16.f32", value)
+    b.emit(f"st.global.{_MOVES[dtype][1]} [{at}+{offset}], {value}")
+
+
+def kernel(
+    name: str,
+    parameters: Sequence[str],
+    count: int,
+    body: Callable[[Builder, str], None],
+    threads: int = THREADS,
+    registers: int = 128,
+) -> Kernel:
+    """A kernel of `count` threads that need nothing of each other: `body` gets the register with a thread's number."""
+    b = Builder()
+    index = b.new("r", "mad.lo.u32", b.new("r", "mov.u32", "%ctaid.x"), threads, b.new("r", "mov.u32", "%tid.x"))
+    if count % threads:
+        b.emit(f"@{b.new('p', 'setp.ge.u32', index, count)} ret")
+    body(b, index)
+    b.emit("ret")
+    text = b.entry(name, parameters, threads, registers=registers)
+    return Kernel(name, module(text), (-(-count // threads), 1, 1), threads)
