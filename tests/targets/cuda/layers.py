@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 
 from packer.ir.ops import Activation
 from targets.cuda.layer import ConvLayer, Planes
 
-__all__ = ["layer_of", "random_layer"]
+__all__ = ["ACTIVATIONS", "any_layer", "layer_of", "random_layer"]
+
+ACTIVATIONS = (
+    Activation("identity"),
+    Activation("relu"),
+    Activation("clip", 0.0, 6.0),
+    Activation("clip", -math.inf, 0.5),
+    Activation("clip", -1.5, math.inf),
+    Activation("leaky_relu", 0.125),
+    Activation("leaky_relu", -0.5),
+    Activation("leaky_relu", 2.0),
+    Activation("hard_sigmoid", 0.2, 0.5),
+    Activation("hard_swish", 1 / 6, 0.5),
+    Activation("sigmoid"),
+    Activation("silu", 1.0),
+)
 
 
 def layer_of(
@@ -56,3 +74,26 @@ def random_layer(seed: int) -> ConvLayer:
         group,
         int(rng.integers(1, 3)),
     )
+
+
+def any_layer(seed: int) -> ConvLayer:
+    """A random layer with any activation, and perhaps a bias and a residual; every third one is deep enough for several
+    chunks and wide enough for several tiles."""
+    rng = np.random.default_rng((1, seed))
+    layer = random_layer(seed)
+    if seed % 3 == 0:
+        weights = rng.standard_normal((int(rng.integers(3, 40)), int(rng.integers(9, 40)), *layer.kernel))
+        weights[rng.random(weights.shape) < rng.choice([0.5, 0.9, 0.97])] = 0
+        size = (int(rng.integers(14, 40)), int(rng.integers(14, 60)))
+        layer = layer_of(weights.astype(np.float32), size, layer.strides, layer.pads, layer.dilations, 1, layer.images)
+    target = layer.target
+    if rng.random() < 0.7:
+        layer = replace(layer, bias=rng.standard_normal(target.channels).astype(np.float32))
+    if rng.random() < 0.4:
+        halo = rng.integers(0, 4, 4)
+        added = Planes.of(
+            target.channels, target.height, target.width, (int(halo[0]), int(halo[1]), int(halo[2]), int(halo[3]))
+        )
+        layer = replace(layer, added=added)
+    activations = (None, *ACTIVATIONS)
+    return replace(layer, activation=activations[int(rng.integers(len(activations)))])

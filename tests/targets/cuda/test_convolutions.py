@@ -1,4 +1,4 @@
-"""Sparse convolutions by the direct route, executed: against float64, on random shapes."""
+"""Sparse convolutions by both routes, executed: against float64, and against each other."""
 
 from __future__ import annotations
 
@@ -7,36 +7,74 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from packer.ir.ops import Conv
+from packer.ir.ops import Activation
 from targets.cuda.emit import emit, settings_of
-from targets.cuda.kernel import Code
-from targets.cuda.layer import ConvLayer, Planes
-from tests.targets.cuda.launch import run
-from tests.targets.cuda.layers import random_layer
+from targets.cuda.layer import ConvLayer
+from targets.cuda.template import specialised
+from targets.cuda.toolchain import missing
+from tests.targets.cuda.executed import data_of, execute, expected
+from tests.targets.cuda.layers import ACTIVATIONS, any_layer, layer_of
+
+needs_compiler = pytest.mark.skipif(bool(missing()), reason=missing())
 
 
-def expected(layer: ConvLayer, x: np.ndarray, added: np.ndarray | None) -> np.ndarray:
-    """The layer in float64, by the reference of the operator."""
-    op = Conv(layer.strides, layer.pads, layer.dilations, layer.group, layer.activation)
-    bias = None if layer.bias is None else layer.bias.astype(np.float64)
-    residual = None if added is None else added.astype(np.float64)
-    found = op.reference(x.astype(np.float64), layer.weights.astype(np.float64), bias, residual)
-    return np.asarray(found[0] if isinstance(found, tuple) else found)
+def seeds(quick: int, all: int) -> list[object]:
+    """The first `quick` seeds always, the rest with the slow tests."""
+    return [seed if seed < quick else pytest.param(seed, marks=pytest.mark.slow) for seed in range(all)]
 
 
-@pytest.mark.parametrize("seed", range(12))
+def agree(layer: ConvLayer, found: np.ndarray, want: np.ndarray) -> None:
+    scale = max(1.0, float(np.abs(want).max()))
+    np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-6 * scale)
+
+
+@pytest.mark.parametrize("seed", seeds(12, 120))
 def test_direct(seed: int) -> None:
-    layer, rng = random_layer(seed), np.random.default_rng(seed)
-    target = layer.target
-    added = None
-    if seed % 3 == 0:
-        layer = replace(layer, added=Planes.of(target.channels, target.height, target.width, (0, 1, 2, 3)))
-        added = rng.standard_normal((layer.images, target.channels, target.height, target.width)).astype(np.float32)
-    source = layer.source.array(layer.images)
-    x = rng.standard_normal(source.shape).astype(np.float32)
-    code = Code(tuple(emit(layer, settings_of(layer))), (0,) if added is None else (0, 1))
-    inputs = [(source, x)]
-    if added is not None and layer.added is not None:
-        inputs.append((layer.added.array(layer.images), added))
-    (found,) = run(code, inputs, [target.array(layer.images)])
-    np.testing.assert_allclose(found, expected(layer, x, added), rtol=1e-5, atol=1e-5)
+    layer = any_layer(seed)
+    data = data_of(layer, seed)
+    agree(layer, execute(layer, emit(layer), data), expected(layer, data))
+
+
+@pytest.mark.parametrize("seed", seeds(6, 60))
+def test_few_channels_a_thread_and_small_entries_in_any_order_give_the_same_bits(seed: int) -> None:
+    """A sum adds its products in the order of input channels, rows and columns of the window, whatever the slice."""
+    layer = any_layer(seed)
+    data = data_of(layer, seed)
+    rng = np.random.default_rng(seed)
+    settings = replace(settings_of(layer, int(rng.integers(1, 5))), multiplies=int(rng.integers(20, 400)))
+    kernels = emit(layer, settings)
+    found = execute(layer, [kernels[i] for i in rng.permutation(len(kernels))], data)
+    np.testing.assert_array_equal(found, execute(layer, emit(layer), data))
+
+
+@needs_compiler
+@pytest.mark.parametrize("seed", seeds(3, 40))
+def test_template_gives_the_same_bits_as_direct(seed: int) -> None:
+    """Order of sums and epilogue are the same. But the template divides for a SiLU, where `emit` has a reciprocal."""
+    layer = any_layer(seed)
+    data = data_of(layer, seed)
+    found, direct = execute(layer, specialised(layer), data), execute(layer, emit(layer), data)
+    agree(layer, found, expected(layer, data))
+    if layer.activation is not None and layer.activation.kind == "silu":
+        np.testing.assert_allclose(found, direct, rtol=3e-7)
+    else:
+        np.testing.assert_array_equal(found, direct)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS, ids=lambda a: f"{a.kind}({a.alpha:g},{a.beta:g})")
+@pytest.mark.parametrize("window", [1, 2])
+def test_activations(activation: Activation, window: int) -> None:
+    weights = np.random.default_rng(0).standard_normal((5, 3, window, window)).astype(np.float32)
+    layer = replace(layer_of(4 * weights, (9, 8)), activation=activation)
+    data = data_of(layer, 1)
+    agree(layer, execute(layer, emit(layer), data), expected(layer, data))
+
+
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.parametrize("activation", ACTIVATIONS, ids=lambda a: f"{a.kind}({a.alpha:g},{a.beta:g})")
+def test_activations_of_templates(activation: Activation) -> None:
+    weights = np.random.default_rng(0).standard_normal((5, 3, 2, 2)).astype(np.float32)
+    layer = replace(layer_of(4 * weights, (9, 8)), activation=activation)
+    data = data_of(layer, 1)
+    agree(layer, execute(layer, specialised(layer), data), expected(layer, data))

@@ -1,0 +1,45 @@
+"""Sparse convolutions executed on the emulator, and the same in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from packer.ir.ops import Conv
+from targets.cuda.kernel import Code, Kernel
+from targets.cuda.layer import ConvLayer
+from tests.targets.cuda.launch import run
+
+__all__ = ["data_of", "execute", "expected"]
+
+Data = tuple[np.ndarray, np.ndarray | None]  # input, residual
+
+
+def data_of(layer: ConvLayer, seed: int) -> Data:
+    """A random input and, where the layer has one, a random residual."""
+    rng = np.random.default_rng(seed)
+    shapes = [planes.array(layer.images).shape if planes else None for planes in (layer.source, layer.added)]
+    x, added = (None if shape is None else rng.standard_normal(shape).astype(np.float32) for shape in shapes)
+    assert x is not None
+    return x, added
+
+
+def execute(layer: ConvLayer, kernels: Sequence[Kernel], data: Data) -> np.ndarray:
+    """What the kernels make of the data; the emulator and the halos that stay as they are check the rest."""
+    x, added = data
+    inputs = [(layer.source.array(layer.images), x)]
+    if added is not None and layer.added is not None:
+        inputs.append((layer.added.array(layer.images), added))
+    code = Code(tuple(kernels), tuple(range(len(inputs))))
+    (found,) = run(code, inputs, [layer.target.array(layer.images)])
+    return found
+
+
+def expected(layer: ConvLayer, data: Data) -> np.ndarray:
+    """The layer in float64, by the reference of the operator."""
+    op = Conv(layer.strides, layer.pads, layer.dilations, layer.group, layer.activation)
+    x, added = data
+    operands = (x, layer.weights, layer.bias, added)
+    found = op.reference(*(None if operand is None else operand.astype(np.float64) for operand in operands))
+    return np.asarray(found[0] if isinstance(found, tuple) else found)
