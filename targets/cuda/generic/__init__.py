@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from packer.ir.ops import Op
+from packer.ir.ops import Concat, Expand, Op, Reshape, Slice, Tile, Transpose
 from targets.cuda.array import Array
+from targets.cuda.generic import movement
+from targets.cuda.generic.access import Constants, Inputs
 from targets.cuda.kernel import Code
 
 __all__ = ["GENERIC", "code_of"]
@@ -16,14 +16,17 @@ __all__ = ["GENERIC", "code_of"]
 _MOST_ELEMENTS = 1 << 31  # kernels count elements, those of halos too, in 32 bits
 
 # operator -> f(op, inputs, outputs, constants), which gives None for what it has no kernel for
-GENERIC: dict[
-    type[Op], Callable[[Any, Sequence[Array | None], Sequence[Array], Sequence[np.ndarray | None]], Code | None]
-] = {}
+GENERIC: dict[type[Op], Callable[[Any, Inputs, Sequence[Array], Constants], Code | None]] = {
+    Concat: movement.concat,
+    Expand: movement.expand,
+    Reshape: movement.reshape,
+    Slice: movement.slice_,
+    Tile: movement.tile,
+    Transpose: movement.transpose,
+}
 
 
-def code_of(
-    op: Op, inputs: Sequence[Array | None], outputs: Sequence[Array], constants: Sequence[np.ndarray | None]
-) -> Code | None:
+def code_of(op: Op, inputs: Inputs, outputs: Sequence[Array], constants: Constants) -> Code | None:
     """The operator's kernels, none of them where all outputs are empty; None where it has to run on the CPU.
 
     An input whose value is known (`constants`) is dense; which operands it becomes is up to the generator.

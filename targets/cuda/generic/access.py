@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from packer.ir import DType
 from targets.cuda.array import Array
@@ -11,7 +14,25 @@ from targets.cuda.emit.address import divide
 from targets.cuda.emit.ptx import Builder, module
 from targets.cuda.kernel import Kernel
 
-__all__ = ["THREADS", "Walk", "address", "kernel", "load", "offsets", "store", "strides_over"]
+__all__ = [
+    "THREADS",
+    "Constants",
+    "Inputs",
+    "Walk",
+    "address",
+    "aligned",
+    "kernel",
+    "load",
+    "load_each",
+    "offsets",
+    "operand",
+    "store",
+    "store_each",
+    "strides_over",
+]
+
+Inputs = Sequence[Array | None]
+Constants = Sequence[np.ndarray | None]  # of each input, its value where it is known when packing
 
 THREADS = 256
 _WORD = 1 << 32
@@ -21,6 +42,12 @@ _MOVES = {
     DType.I16: ("r", "s16"), DType.I32: ("r", "u32"), DType.U32: ("r", "u32"), DType.I64: ("d", "u64"),
     DType.U64: ("d", "u64"), DType.BOOL: ("r", "u8"), DType.F16: ("h", "b16"),
 }  # fmt: skip
+
+
+def operand(number: int, inputs: Inputs, constants: Constants) -> int | np.ndarray:
+    """An input as an operand of kernels: its number, or its value where that is known."""
+    value, array = constants[number], inputs[number]
+    return number if value is None or array is None else np.ascontiguousarray(value, array.dtype.numpy)
 
 
 def strides_over(array: Array, shape: Sequence[int]) -> tuple[int, ...]:
@@ -56,10 +83,18 @@ class Walk:
     @property
     def elements(self) -> int:
         """How many elements the box has."""
-        count = 1
-        for extent in self.extents:
-            count *= extent
-        return count
+        return math.prod(self.extents)
+
+    def fours(self, origins: Sequence[int]) -> Walk | None:
+        """The walk in steps of four elements of the last dimension: in each operand the same element, or neighbours at
+        a multiple of four from the pointer. None where there is no such walk."""
+        if not self.extents or self.extents[-1] % 4:
+            return None
+        for steps, origin in zip(self.strides, origins, strict=True):
+            if steps[-1] not in (0, 1) or (steps[-1] and any(step % 4 for step in (*steps[:-1], origin))):
+                return None
+        quarter = (*self.extents[:-1], self.extents[-1] // 4)
+        return Walk(quarter, tuple((*steps[:-1], 4 * steps[-1]) for steps in self.strides))
 
 
 def offsets(b: Builder, walk: Walk, index: str, origins: Sequence[int]) -> list[str]:
@@ -84,6 +119,12 @@ def address(b: Builder, parameter: str, offset: str, dtype: DType) -> str:
     return b.new("d", "add.s64", base, b.new("d", "mul.wide.u32", offset, dtype.bytes))
 
 
+def aligned(array: Array) -> bool:
+    """Whether the pointer kernels get for a value is a multiple of four elements: a view begins anywhere in dimension 1
+    of its root, of one image."""
+    return len(array.shape) < 2 or array.shape[0] > 1 or array.strides[1] % 4 == 0
+
+
 def load(b: Builder, dtype: DType, at: str, offset: int = 0, constant: bool = False) -> str:
     """The element `offset` bytes behind an address: f32 in an f register, f16 too, widened; integers in an r register,
     narrow ones extended to 32 bits, those of 64 bits in a d register; bool as 0 or 1. `constant`: no thread of the
@@ -98,6 +139,28 @@ def store(b: Builder, dtype: DType, at: str, value: str, offset: int = 0) -> Non
     if dtype is DType.F16:
         value = b.new("h", "cvt.rn.f16.f32", value)
     b.emit(f"st.global.{_MOVES[dtype][1]} [{at}+{offset}], {value}")
+
+
+def load_each(b: Builder, dtype: DType, at: str, steps: Sequence[int], four: bool, constant: bool = False) -> list[str]:
+    """What a thread of a walk loads of an operand with these `steps`: an element, or of a walk in fours, four."""
+    if not four:
+        return [load(b, dtype, at, constant=constant)]
+    if not steps[-1]:
+        return [load(b, dtype, at, constant=constant)] * 4
+    kind, type = _MOVES[dtype]
+    values = [b.register(kind) for _ in range(4)]
+    b.emit(f"ld.global{'.nc' if constant else ''}.v4.{type} {{{', '.join(values)}}}, [{at}]")
+    return [b.new("f", "cvt.f32.f16", value) for value in values] if dtype is DType.F16 else values
+
+
+def store_each(b: Builder, dtype: DType, at: str, values: Sequence[str]) -> None:
+    """Store what a thread has: an element, or four that are next to each other."""
+    if len(values) == 1:
+        store(b, dtype, at, values[0])
+        return
+    if dtype is DType.F16:
+        values = [b.new("h", "cvt.rn.f16.f32", value) for value in values]
+    b.emit(f"st.global.v4.{_MOVES[dtype][1]} [{at}], {{{', '.join(values)}}}")
 
 
 def kernel(
