@@ -13,12 +13,13 @@ from targets.cuda.array import Array
 
 __all__ = ["ConvLayer", "Planes"]
 
+_STORED = (DType.F32, DType.F16)
 _MOST_ELEMENTS = 1 << 31  # kernels count elements of a tensor in 32 bits
 
 
 @dataclass(frozen=True, slots=True)
 class Planes:
-    """How an activation [N, C, H, W] of f32 lies in device memory: planar, each plane in a halo of zeros.
+    """How an activation [N, C, H, W] of f32 or f16 lies in device memory: planar, each plane in a halo of zeros.
 
     Element (n, c, y, x) is at `(n channels + c) plane + (y + top) pitch + x + left`. The halo stands for padding, so
     kernels read without tests. Kernels never write into it: it is zeroed once.
@@ -31,23 +32,31 @@ class Planes:
     left: int
     pitch: int
     plane: int
+    dtype: DType = DType.F32
 
     @classmethod
-    def of(cls, channels: int, height: int, width: int, halo: tuple[int, int, int, int] = (0, 0, 0, 0)) -> Planes:
+    def of(
+        cls,
+        channels: int,
+        height: int,
+        width: int,
+        halo: tuple[int, int, int, int] = (0, 0, 0, 0),
+        dtype: DType = DType.F32,
+    ) -> Planes:
         """Planes with a halo (top, left, bottom, right); the pitch is a multiple of 4, but without a halo the width."""
         top, left, bottom, right = halo
         pitch = -(-(left + width + right) // 4) * 4 if any(halo) else width
-        return cls(channels, height, width, top, left, pitch, pitch * (top + height + bottom))
+        return cls(channels, height, width, top, left, pitch, pitch * (top + height + bottom), dtype)
 
     @property
     def origin(self) -> int:
         """Where element (0, 0) of a plane is in it."""
         return self.top * self.pitch + self.left
 
-    def array(self, images: int, dtype: DType = DType.F32) -> Array:
+    def array(self, images: int) -> Array:
         """The same of so many images."""
         shape = (images, self.channels, self.height, self.width)
-        return Array(dtype, shape, (self.channels * self.plane, self.plane, self.pitch, 1), self.origin)
+        return Array(self.dtype, shape, (self.channels * self.plane, self.plane, self.pitch, 1), self.origin)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +64,8 @@ class ConvLayer:
     """`y = activation(conv(x, weights) + bias + residual)` in two spatial dimensions, as `packer.ir.ops.Conv` has it.
 
     weights [K, C / group, R, S], bias [K], both f32; `pads` holds the begins, then the ends. Rows come first in all
-    pairs. `added` is the layout of a residual. Raises TargetError where the halo of `source` is smaller than the pads.
+    pairs. `added` is the layout of a residual. Sums are float32 whatever the element types of the activations.
+    Raises TargetError where the halo of `source` is smaller than the pads.
     """
 
     weights: np.ndarray
@@ -88,7 +98,9 @@ class ConvLayer:
                 f"expected {self.source.channels} to {self.target.channels} channels, got weights of shape "
                 f"{self.weights.shape} in {self.group} groups"
             )
-        for planes in (self.source, self.target):
+        for planes in (self.source, self.target, *([self.added] if self.added else ())):
+            if planes.dtype not in _STORED:
+                raise TargetError(f"expected activations of f32 or f16, got {planes.dtype.name.lower()}")
             if self.images * planes.channels * planes.plane >= _MOST_ELEMENTS:
                 raise TargetError(f"expected fewer than {_MOST_ELEMENTS} elements, got {self.images} x {planes}")
 

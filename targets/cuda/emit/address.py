@@ -14,11 +14,12 @@ _REACH = 1 << 23  # bytes an offset in a machine instruction can tell, 24 bits w
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """An address in `register`: `index` elements of f32 behind the address `base`."""
+    """An address in `register`: `index` elements of `size` bytes behind the address `base`."""
 
     register: str
     base: str
     index: str
+    size: int
 
 
 class Cursor:
@@ -29,11 +30,11 @@ class Cursor:
         self._builder, self._pointer, self._register, self._moved = builder, pointer, pointer.register, 0
 
     def at(self, offset: int) -> str:
-        """The address operand for an offset in bytes, a multiple of 4."""
+        """The address operand for an offset in bytes, a multiple of the element's size."""
         if offset - self._moved >= _REACH:
             # By way of the index: a sum of addresses would be taken apart again by assemblers, for each access.
-            index = self._builder.new("r", "add.u32", self._pointer.index, offset // 4)
-            self._register = _address(self._builder, self._pointer.base, index)
+            index = self._builder.new("r", "add.u32", self._pointer.index, offset // self._pointer.size)
+            self._register = _address(self._builder, self._pointer.base, index, self._pointer.size)
             self._moved = offset
         return f"[{self._register}+{offset - self._moved}]"
 
@@ -72,15 +73,16 @@ def _reciprocal(by: int, limit: int) -> tuple[int, int]:
     return -(-(1 << shift) // by), shift
 
 
-def pointer(b: Builder, parameter: str, elements: str, constant: int = 0) -> Pointer:
-    """The address of `elements` + `constant` f32 behind a parameter's pointer."""
+def pointer(b: Builder, parameter: str, planes: Planes, elements: str, constant: int) -> Pointer:
+    """The address of `elements` + `constant` elements of planes behind a parameter's pointer."""
     base = b.new("d", "cvta.to.global.u64", b.new("d", "ld.param.u64", f"[{parameter}]"))
     index = b.new("r", "add.u32", elements, constant) if constant else elements
-    return Pointer(_address(b, base, index), base, index)
+    size = planes.dtype.bytes
+    return Pointer(_address(b, base, index, size), base, index, size)
 
 
-def _address(b: Builder, base: str, index: str) -> str:
-    return b.new("d", "add.s64", base, b.new("d", "mul.wide.u32", index, 4))
+def _address(b: Builder, base: str, index: str, size: int) -> str:
+    return b.new("d", "add.s64", base, b.new("d", "mul.wide.u32", index, size))
 
 
 def pixel(b: Builder, planes: Planes, image: str, y: str, x: str, stride: tuple[int, int] = (1, 1)) -> str:

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from targets.cuda.emit.activation import activate
 from targets.cuda.emit.address import Cursor, Pointer
+from targets.cuda.emit.element import fetch, store, widen
 from targets.cuda.emit.ptx import Builder
 from targets.cuda.layer import ConvLayer
 
-__all__ = ["store"]
+__all__ = ["finish"]
 
 
-def store(
+def finish(
     b: Builder,
     layer: ConvLayer,
     channels: Sequence[int],
@@ -26,6 +27,8 @@ def store(
     added = None if residual is None else Cursor(b, residual)
     for channel, total in zip(channels, sums, strict=True):
         if added is not None and layer.added is not None:
-            value = b.new("f", "ld.global.f32", added.at(4 * channel * layer.added.plane))
-            total = b.new("f", "add.rn.f32", total, value)
-        b.emit(f"st.global.f32 {out.at(4 * channel * layer.target.plane)}, {activate(b, total, layer.activation)}")
+            own = layer.added.dtype
+            value = fetch(b, own, added.at(own.bytes * channel * layer.added.plane), cache="")
+            total = b.new("f", "add.rn.f32", total, widen(b, own, value))
+        address = out.at(layer.target.dtype.bytes * channel * layer.target.plane)
+        store(b, layer.target.dtype, address, activate(b, total, layer.activation))

@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from targets.cuda.emit.address import Cursor, divide, pixel, pointer
-from targets.cuda.emit.epilogue import store
+from targets.cuda.emit.element import fetch, widen
+from targets.cuda.emit.epilogue import finish
 from targets.cuda.emit.multiply import multiply, start
 from targets.cuda.emit.ptx import Builder
 from targets.cuda.layer import ConvLayer
@@ -31,11 +32,11 @@ class Pointwise:
         image, place = divide(b, index, each, each * layer.images)
         y, x = divide(b, place, layer.target.width, each)
         begin = layer.source.origin - layer.pads[0] * layer.source.pitch - layer.pads[1]
-        self._source = pointer(b, "x", pixel(b, layer.source, image, y, x, layer.strides), begin)
-        self._target = pointer(b, "y", pixel(b, layer.target, image, y, x), layer.target.origin)
+        self._source = pointer(b, "x", layer.source, pixel(b, layer.source, image, y, x, layer.strides), begin)
+        self._target = pointer(b, "y", layer.target, pixel(b, layer.target, image, y, x), layer.target.origin)
         self._residual = None
         if layer.added is not None:
-            self._residual = pointer(b, "residual", pixel(b, layer.added, image, y, x), layer.added.origin)
+            self._residual = pointer(b, "residual", layer.added, pixel(b, layer.added, image, y, x), layer.added.origin)
 
     def slice(self, slice: Slice) -> None:
         """The code of a slice, up to the stores."""
@@ -48,14 +49,15 @@ class Pointwise:
         for chunk, ahead in zip(chunks, (*chunks[1:], used[:0]), strict=False):
             following = self._load(cursor, slice, ahead)
             for channel, value in zip(chunk, values, strict=True):
-                multiply(b, sums, value, slice.weights[:, channel, 0, 0])
+                multiply(b, sums, widen(b, self._layer.source.dtype, value), slice.weights[:, channel, 0, 0])
             values = following
         end = b.label()
         if self._outside is not None:
             b.emit(f"@{self._outside} bra {end}")
-        store(b, self._layer, slice.channels, sums, self._target, self._residual)
+        finish(b, self._layer, slice.channels, sums, self._target, self._residual)
         b.place(end)
 
     def _load(self, cursor: Cursor, slice: Slice, channels: np.ndarray) -> list[str]:
-        offsets = 4 * self._layer.source.plane * (slice.first + channels)
-        return [self._b.new("f", "ld.global.nc.f32", cursor.at(int(offset))) for offset in offsets]
+        source = self._layer.source
+        offsets = source.dtype.bytes * source.plane * (slice.first + channels)
+        return [fetch(self._b, source.dtype, cursor.at(int(offset))) for offset in offsets]

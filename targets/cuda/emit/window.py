@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from targets.cuda.emit.address import Cursor, divide, pixel, pointer
-from targets.cuda.emit.epilogue import store
+from targets.cuda.emit.element import fetch, widen
+from targets.cuda.emit.epilogue import finish
 from targets.cuda.emit.multiply import multiply, start
 from targets.cuda.emit.ptx import Builder
 from targets.cuda.layer import ConvLayer
@@ -47,7 +48,7 @@ class Window:
         first = pixel(b, source, image, top, left, layer.strides)
         within = b.new("r", "mad.lo.u32", line, source.pitch, b.new("r", "add.u32", first, column))
         begin = source.origin - layer.pads[0] * source.pitch - layer.pads[1]
-        self._source = pointer(b, "x", within, begin)
+        self._source = pointer(b, "x", source, within, begin)
         place, residue = column, None
         if layer.strides[1] > 1:
             place, residue = divide(b, column, layer.strides[1], tile.line)
@@ -71,10 +72,10 @@ class Window:
         if layer.target.width % tile.columns:
             outside.append(b.new("p", "setp.ge.u32", x, layer.target.width))
         self._outside = outside
-        self._target = pointer(b, "y", pixel(b, layer.target, image, y, x), layer.target.origin)
+        self._target = pointer(b, "y", layer.target, pixel(b, layer.target, image, y, x), layer.target.origin)
         self._residual = None
         if layer.added is not None:
-            self._residual = pointer(b, "residual", pixel(b, layer.added, image, y, x), layer.added.origin)
+            self._residual = pointer(b, "residual", layer.added, pixel(b, layer.added, image, y, x), layer.added.origin)
 
     def slice(self, slice: Slice) -> None:
         """The code of a slice, up to the stores."""
@@ -98,7 +99,7 @@ class Window:
         end = b.label()
         for predicate in self._outside:
             b.emit(f"@{predicate} bra {end}")
-        store(b, self._layer, slice.channels, sums, self._target, self._residual)
+        finish(b, self._layer, slice.channels, sums, self._target, self._residual)
         b.place(end)
 
     def _taps(self, chunk: np.ndarray, weights: np.ndarray, buffer: int) -> Iterator[tuple[int, np.ndarray]]:
@@ -115,7 +116,7 @@ class Window:
         tile, source = self._tile, self._layer.source
         offsets = [
             (
-                4 * ((first + int(channel)) * source.plane + p * tile.step * source.pitch),
+                source.dtype.bytes * ((first + int(channel)) * source.plane + p * tile.step * source.pitch),
                 4 * ((buffer * tile.chunk + place) * tile.channel + p * tile.step * tile.pitch),
             )
             for place, channel in enumerate(chunk)
@@ -124,11 +125,9 @@ class Window:
         return [offsets[i : i + _AHEAD] for i in range(0, len(offsets), _AHEAD)]
 
     def _load(self, cursor: Cursor, batch: Sequence[tuple[int, int]]) -> list[str]:
-        values = [self._b.register("f") for _ in batch]
-        for value, (offset, _) in zip(values, batch, strict=True):
-            self._b.emit(f"ld.global.nc.f32 {value}, {cursor.at(offset)}")
-        return values
+        return [fetch(self._b, self._layer.source.dtype, cursor.at(offset)) for offset, _ in batch]
 
     def _put(self, batch: Sequence[tuple[int, int]], values: Sequence[str]) -> None:
         for value, (_, offset) in zip(values, batch, strict=True):
-            self._b.emit(f"st.shared.f32 [{self._staged}+{offset}], {value}")
+            widened = widen(self._b, self._layer.source.dtype, value)
+            self._b.emit(f"st.shared.f32 [{self._staged}+{offset}], {widened}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from packer.ir import DType
 from packer.ir.ops import Activation
 from targets.base import TargetError
 from targets.cuda.cache import Cache
@@ -90,6 +91,9 @@ class Shape:
 
 def shape_of(layer: ConvLayer, filters: int) -> Shape:
     """The shape with as many input channels at a time as a template of moderate size allows, a divisor of all."""
+    for planes in (layer.source, layer.target, layer.added):
+        if planes is not None and planes.dtype is not DType.F32:
+            raise TargetError(f"the template has activations of f32, got {planes.dtype.name.lower()}")
     depth = layer.weights.shape[1]
     tile = choose(layer, filters)
     most = max(1, min(tile.chunk, MOST_WEIGHTS // (filters * layer.kernel[0] * layer.kernel[1])))

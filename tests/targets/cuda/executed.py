@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from packer.ir.ops import Conv
+from targets.cuda.array import Array
 from targets.cuda.kernel import Code, Kernel
 from targets.cuda.layer import ConvLayer
 from tests.targets.cuda.launch import run
@@ -17,12 +18,15 @@ Data = tuple[np.ndarray, np.ndarray | None]  # input, residual
 
 
 def data_of(layer: ConvLayer, seed: int) -> Data:
-    """A random input and, where the layer has one, a random residual."""
+    """A random input and, where the layer has one, a random residual, both of the layer's element types."""
     rng = np.random.default_rng(seed)
-    shapes = [planes.array(layer.images).shape if planes else None for planes in (layer.source, layer.added)]
-    x, added = (None if shape is None else rng.standard_normal(shape).astype(np.float32) for shape in shapes)
+    x, added = (_values(rng, planes.array(layer.images)) if planes else None for planes in (layer.source, layer.added))
     assert x is not None
     return x, added
+
+
+def _values(rng: np.random.Generator, array: Array) -> np.ndarray:
+    return rng.standard_normal(array.shape).astype(array.dtype.numpy)
 
 
 def execute(layer: ConvLayer, kernels: Sequence[Kernel], data: Data) -> np.ndarray:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from packer.ir import DType
 from packer.ir.ops import Activation
 from targets.cuda.emit import emit, settings_of
 from targets.cuda.layer import ConvLayer
@@ -45,6 +46,34 @@ def test_few_channels_a_thread_and_small_entries_in_any_order_give_the_same_bits
     kernels = emit(layer, settings)
     found = execute(layer, [kernels[i] for i in rng.permutation(len(kernels))], data)
     np.testing.assert_array_equal(found, execute(layer, emit(layer), data))
+
+
+@pytest.mark.parametrize("seed", seeds(8, 80))
+def test_halves_are_widened_exactly_and_sums_rounded_once(seed: int) -> None:
+    """With source, target or residual of f16, the same bits as float32 makes of those values, rounded if stored so."""
+    layer, rng = any_layer(seed), np.random.default_rng((2, seed))
+    source, target, added = (
+        None if planes is None else replace(planes, dtype=DType.F16 if half else DType.F32)
+        for planes, half in zip((layer.source, layer.target, layer.added), rng.random(3) < 0.6, strict=True)
+    )
+    assert source is not None
+    assert target is not None
+    stored = replace(layer, source=source, target=target, added=added)
+    x, residual = data_of(stored, seed)
+    found = execute(stored, emit(stored), (x, residual))
+    same = x.astype(np.float32), None if residual is None else residual.astype(np.float32)
+    np.testing.assert_array_equal(found, execute(layer, emit(layer), same).astype(target.dtype.numpy))
+    agree(layer, execute(layer, emit(layer), same), expected(layer, same))
+
+
+def test_halves_too_large_are_infinite() -> None:
+    layer = layer_of(np.full((1, 1, 1, 1), 1e3, np.float32), (3, 4))
+    layer = replace(layer, target=replace(layer.target, dtype=DType.F16))
+    x = np.float32([[[[65.5, 65.4, 66, 1], [0, 60, -80, 65.51], [65.53, 1e-9, 0, 0]]]])
+    found = execute(layer, emit(layer), (x, None))
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(found, np.maximum(x * np.float32(1e3), 0).astype(np.float16))
+    assert np.isinf(found).sum() == 2
 
 
 @needs_compiler

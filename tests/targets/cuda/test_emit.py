@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from packer.ir import DType
 from packer.ir.ops import Activation
 from targets.base import TargetError
 from targets.cuda.emit import emit, settings_of
@@ -144,11 +145,24 @@ def test_outputs_of_another_size_are_refused() -> None:
 
 def test_cursors_move_on_where_an_offset_would_not_fit() -> None:
     b = Builder()
-    cursor = Cursor(b, Pointer("%d9", "%d8", "%r9"))
+    cursor = Cursor(b, Pointer("%d9", "%d8", "%r9", 4))
     assert cursor.at(8_000_000) == "[%d9+8000000]"
     assert cursor.at(9_000_000) == "[%d1+0]"
     assert cursor.at(9_000_004) == "[%d1+4]"
     assert "add.u32 %r0, %r9, 2250000;\nmul.wide.u32 %d0, %r0, 4;\nadd.s64 %d1, %d8, %d0;" in b.entry("e", ["x"], 32)
+
+
+def test_cursors_count_in_elements_of_their_size() -> None:
+    b = Builder()
+    cursor = Cursor(b, Pointer("%d9", "%d8", "%r9", 2))
+    assert cursor.at(9_000_002) == "[%d1+0]"
+    assert "add.u32 %r0, %r9, 4500001;\nmul.wide.u32 %d0, %r0, 2;" in b.entry("e", ["x"], 32)
+
+
+def test_integers_are_refused() -> None:
+    layer = layer_of(np.ones((1, 1, 3, 3), np.float32), (8, 8))
+    with pytest.raises(TargetError, match="expected activations of f32 or f16, got i8"):
+        replace(layer, source=replace(layer.source, dtype=DType.I8))
 
 
 @pytest.mark.parametrize("limit", [1, 2, 33, 96, 128, 129, 5000, 65_537, 802_816, 1 << 31])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from packer.ir import DType
 from targets.base import TargetError
 from targets.cuda.cache import Cache
 from targets.cuda.emit.ptx import f32
@@ -154,6 +156,12 @@ def test_multiply_adds_are_the_weights(seed: int) -> None:
         together |= own
     assert together == {tuple(map(int, p)): f32(layer.weights[tuple(p)]) for p in np.argwhere(layer.weights)}
     assert sum(kernel.multiplies + kernel.deleted for kernel in kernels) == layer.weights.size
+
+
+def test_templates_of_halves_are_refused() -> None:
+    layer = layer_of(np.ones((1, 1, 3, 3), np.float32), (8, 8))
+    with pytest.raises(TargetError, match="activations of f32, got f16"):
+        shape_of(replace(layer, target=replace(layer.target, dtype=DType.F16)), 1)
 
 
 @pytest.mark.skipif(bool(missing()), reason=missing())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from packer.ir import DType
 from targets.cuda import toolchain
 from targets.cuda.cache import Cache
 from targets.cuda.cubin import code_bytes, machine_instructions
@@ -48,6 +50,18 @@ def test_kernels_assemble_without_spills(route: object, arch: str) -> None:
     if opcodes is not None:
         assert opcodes.count("FFMA") == kernel.multiplies
         assert len(opcodes) == machine_instructions(cubin)
+    assert code_bytes(cubin.image) > 8 * kernel.multiplies
+
+
+@needs_compilers
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("window", [1, 3])
+def test_kernels_of_halves_assemble_without_spills(window: int, arch: str) -> None:
+    own = layer_of(round20(pruned((64, 16, window, window), 0.1)), (28, 28), pads=(window // 2,) * 4)
+    source, target = (replace(planes, dtype=DType.F16) for planes in (own.source, own.target))
+    (kernel,) = emit(replace(own, source=source, target=target, added=target))
+    cubin = assemble(kernel.ptx, arch)
+    assert cubin.spilled == 0
     assert code_bytes(cubin.image) > 8 * kernel.multiplies
 
 

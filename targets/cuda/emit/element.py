@@ -1,0 +1,29 @@
+"""Elements of activations: f32 or f16 in device memory, float32 in registers."""
+
+from __future__ import annotations
+
+from packer.ir import DType
+from targets.cuda.emit.ptx import Builder
+
+__all__ = ["fetch", "store", "widen"]
+
+_KINDS = {DType.F32: ("f", "f32"), DType.F16: ("h", "b16")}  # register, type of the instruction
+
+
+def fetch(b: Builder, dtype: DType, address: str, cache: str = ".nc") -> str:
+    """A register with the element as it is stored; `widen` waits for it, not this. Where a thread of the kernel may
+    write the memory, `cache` must be empty."""
+    kind, type = _KINDS[dtype]
+    return b.new(kind, f"ld.global{cache}.{type}", address)
+
+
+def widen(b: Builder, dtype: DType, element: str) -> str:
+    """The float32 that an element stands for."""
+    return b.new("f", "cvt.f32.f16", element) if dtype is DType.F16 else element
+
+
+def store(b: Builder, dtype: DType, address: str, value: str) -> None:
+    """Store a float32, rounded to nearest even where the element type is f16."""
+    if dtype is DType.F16:
+        value = b.new("h", "cvt.rn.f16.f32", value)
+    b.emit(f"st.global.{_KINDS[dtype][1]} {address}, {value}")
