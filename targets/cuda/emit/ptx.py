@@ -6,7 +6,8 @@ PTX ISA: https://docs.nvidia.com/cuda/parallel-thread-execution/
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -52,6 +53,14 @@ class Builder:
         result = self.register(kind)
         self._lines.append(f"{operation} {', '.join((result, *map(str, operands)))};")
         return result
+
+    @contextmanager
+    def only(self, predicate: str | None) -> Iterator[None]:
+        """Instructions emitted inside are for threads whose predicate is set; None: for all. No labels inside."""
+        begin = len(self._lines)
+        yield
+        if predicate is not None:
+            self._lines[begin:] = [f"@{predicate} {line}" for line in self._lines[begin:]]
 
     def entry(self, name: str, parameters: Sequence[str], threads: int, shared: int = 0, registers: int = 128) -> str:
         """The entry called `name` with pointers as parameters, `shared` bytes of shared memory as `shared`, and at most

@@ -1,0 +1,6 @@
+"""Dense convolutions and matrix products: blocks of sums in registers, operands staged in shared memory."""
+
+from targets.cuda.dense.conv import RESIDUAL, conv, tile_of
+from targets.cuda.dense.tile import TILES, Tile
+
+__all__ = ["RESIDUAL", "TILES", "Tile", "conv", "tile_of"]
