@@ -5,9 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from packer.ir.ops import Concat, Expand, Op, Reshape, Slice, Tile, Transpose
+from packer.ir.ops import (
+    ArgReduce,
+    Concat,
+    Expand,
+    LpNormalize,
+    Normalize,
+    Op,
+    Reduce,
+    Reshape,
+    Slice,
+    Softmax,
+    Tile,
+    Transpose,
+)
 from targets.cuda.array import Array
-from targets.cuda.generic import movement
+from targets.cuda.generic import movement, normalize, reduce, softmax
 from targets.cuda.generic.access import Constants, Inputs
 from targets.cuda.kernel import Code
 
@@ -17,10 +30,15 @@ _MOST_ELEMENTS = 1 << 31  # kernels count elements, those of halos too, in 32 bi
 
 # operator -> f(op, inputs, outputs, constants), which gives None for what it has no kernel for
 GENERIC: dict[type[Op], Callable[[Any, Inputs, Sequence[Array], Constants], Code | None]] = {
+    ArgReduce: reduce.arg_reduce,
     Concat: movement.concat,
     Expand: movement.expand,
+    LpNormalize: normalize.lp_normalize,
+    Normalize: normalize.normalize,
+    Reduce: reduce.reduce,
     Reshape: movement.reshape,
     Slice: movement.slice_,
+    Softmax: softmax.softmax,
     Tile: movement.tile,
     Transpose: movement.transpose,
 }

@@ -11,7 +11,7 @@ import numpy as np
 from packer.ir import DType
 from targets.cuda.array import Array
 from targets.cuda.emit.address import divide
-from targets.cuda.emit.ptx import Builder, module
+from targets.cuda.emit.ptx import Builder, f32, module
 from targets.cuda.kernel import Kernel
 
 __all__ = [
@@ -42,6 +42,7 @@ _MOVES = {
     DType.I16: ("r", "s16"), DType.I32: ("r", "u32"), DType.U32: ("r", "u32"), DType.I64: ("d", "u64"),
     DType.U64: ("d", "u64"), DType.BOOL: ("r", "u8"), DType.F16: ("h", "b16"),
 }  # fmt: skip
+_ZEROS = {"f": ("mov.f32", f32(0)), "h": ("mov.b16", "0"), "r": ("mov.u32", "0"), "d": ("mov.u64", "0")}
 
 
 def operand(number: int, inputs: Inputs, constants: Constants) -> int | np.ndarray:
@@ -125,20 +126,26 @@ def aligned(array: Array) -> bool:
     return len(array.shape) < 2 or array.shape[0] > 1 or array.strides[1] % 4 == 0
 
 
-def load(b: Builder, dtype: DType, at: str, offset: int = 0, constant: bool = False) -> str:
+def load(b: Builder, dtype: DType, at: str, offset: int = 0, constant: bool = False, where: str | None = None) -> str:
     """The element `offset` bytes behind an address: f32 in an f register, f16 too, widened; integers in an r register,
     narrow ones extended to 32 bits, those of 64 bits in a d register; bool as 0 or 1. `constant`: no thread of the
-    kernel writes this memory."""
+    kernel writes this memory. With a predicate, 0 where it does not hold."""
     kind, type = _MOVES[dtype]
-    value = b.new(kind, f"ld.global{'.nc' if constant else ''}.{type}", f"[{at}+{offset}]")
+    instruction = f"ld.global{'.nc' if constant else ''}.{type}"
+    if where is None:
+        value = b.new(kind, instruction, f"[{at}+{offset}]")
+    else:
+        value = b.new(kind, *_ZEROS[kind])
+        b.emit(f"@{where} {instruction} {value}, [{at}+{offset}]")
     return b.new("f", "cvt.f32.f16", value) if dtype is DType.F16 else value
 
 
-def store(b: Builder, dtype: DType, at: str, value: str, offset: int = 0) -> None:
-    """Store what `load` gives for the element type; to f16 it is rounded to nearest even, integers are cut."""
+def store(b: Builder, dtype: DType, at: str, value: str, offset: int = 0, where: str | None = None) -> None:
+    """Store what `load` gives for the element type; to f16 it is rounded to nearest even, integers are cut. With a
+    predicate, only where it holds."""
     if dtype is DType.F16:
         value = b.new("h", "cvt.rn.f16.f32", value)
-    b.emit(f"st.global.{_MOVES[dtype][1]} [{at}+{offset}], {value}")
+    b.emit(f"{f'@{where} ' if where else ''}st.global.{_MOVES[dtype][1]} [{at}+{offset}], {value}")
 
 
 def load_each(b: Builder, dtype: DType, at: str, steps: Sequence[int], four: bool, constant: bool = False) -> list[str]:
