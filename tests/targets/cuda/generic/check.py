@@ -23,7 +23,7 @@ def laid(dtype: DType, shape: tuple[int, ...], halo: bool = False) -> Array:
     """Dense, or of rank 4 in planes with a halo."""
     if not halo or len(shape) != 4:
         return Array.dense(dtype, shape)
-    return Planes.of(*shape[1:], HALO).array(shape[0], dtype)
+    return Planes.of(*shape[1:], HALO, dtype).array(shape[0])
 
 
 def _storage(dtype: DType, half: bool) -> DType:
