@@ -12,6 +12,7 @@ from packer.ir.ops import (
     LpNormalize,
     Normalize,
     Op,
+    Pool,
     Reduce,
     Reshape,
     Slice,
@@ -20,7 +21,7 @@ from packer.ir.ops import (
     Transpose,
 )
 from targets.cuda.array import Array
-from targets.cuda.generic import movement, normalize, reduce, softmax
+from targets.cuda.generic import movement, normalize, pool, reduce, softmax
 from targets.cuda.generic.access import Constants, Inputs
 from targets.cuda.kernel import Code
 
@@ -35,6 +36,7 @@ GENERIC: dict[type[Op], Callable[[Any, Inputs, Sequence[Array], Constants], Code
     Expand: movement.expand,
     LpNormalize: normalize.lp_normalize,
     Normalize: normalize.normalize,
+    Pool: pool.pool,
     Reduce: reduce.reduce,
     Reshape: movement.reshape,
     Slice: movement.slice_,

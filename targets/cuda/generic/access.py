@@ -21,6 +21,7 @@ __all__ = [
     "Walk",
     "address",
     "aligned",
+    "coordinates",
     "kernel",
     "load",
     "load_each",
@@ -114,10 +115,22 @@ def offsets(b: Builder, walk: Walk, index: str, origins: Sequence[int]) -> list[
     return [offset if isinstance(offset, str) else b.new("r", "mov.u32", offset) for offset in found]
 
 
+def coordinates(b: Builder, index: str, shape: Sequence[int]) -> list[str]:
+    """Registers with the coordinates of element number `index` of a box, in row-major order."""
+    found = []
+    limit = math.prod(shape)
+    for extent in reversed(shape):
+        index, place = divide(b, index, extent, limit)
+        limit = -(-limit // extent)
+        found.append(place)
+    return found[::-1]
+
+
 def address(b: Builder, parameter: str, offset: str, dtype: DType) -> str:
-    """A register with the address of the element `offset` elements behind a parameter's pointer."""
+    """A register with the address of the element `offset` elements behind a parameter's pointer, in front of it where
+    the offset is negative as an s32."""
     base = b.new("d", "cvta.to.global.u64", b.new("d", "ld.param.u64", f"[{parameter}]"))
-    return b.new("d", "add.s64", base, b.new("d", "mul.wide.u32", offset, dtype.bytes))
+    return b.new("d", "add.s64", base, b.new("d", "mul.wide.s32", offset, dtype.bytes))
 
 
 def aligned(array: Array) -> bool:

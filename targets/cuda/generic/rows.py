@@ -14,7 +14,7 @@ from targets.cuda.generic.access import Walk, address, load, offsets, store
 from targets.cuda.generic.team import Join, Team, tree
 from targets.cuda.kernel import Code, Kernel
 
-__all__ = ["Rows", "by_rows"]
+__all__ = ["Rows", "by_rows", "by_walks"]
 
 _KEPT = 32  # elements of a row that a thread holds in registers
 _AT_ONCE = 8  # elements of a longer row that are on the way at a time
@@ -30,34 +30,52 @@ def by_rows(
     name: str, x: Array, y: Array, strides: Sequence[int], axes: Sequence[int], body: Callable[[Rows], None]
 ) -> Code:
     """One kernel that does `body` for the rows of x along `axes`. `strides` are those of y over the dimensions of x."""
+    kept = [axis for axis in range(len(x.shape)) if axis not in axes]
+    rows, row = (
+        Walk.over([x.shape[i] for i in some], [x.strides[i] for i in some], [strides[i] for i in some])
+        for some in (kept, axes)
+    )
+    return by_walks(name, (x, y), rows, row, (x.origin, y.origin), body)
+
+
+def by_walks(
+    name: str,
+    arrays: tuple[Array, Array],
+    rows: Walk,
+    row: Walk,
+    origins: tuple[int, int],
+    body: Callable[[Rows], None],
+) -> Code:
+    """One kernel that does `body` for rows of the first array: `rows` leads from the first element of a row to that of
+    the next one, `row` from element to element, in both arrays. `origins` are the first elements of all."""
     b = Builder()
-    rows = Rows(b, x, y, strides, axes)
-    body(rows)
+    emitted = Rows(b, arrays, rows, row, origins)
+    body(emitted)
     b.emit("ret")
-    team = rows.team
+    team = emitted.team
     text = b.entry(name, ("x", "y"), team.threads, team.shared, min(128, _REGISTERS // team.threads))
-    return Code((Kernel(name, module(text), (-(-rows.rows // team.across), 1, 1), team.threads),), (0,))
+    grid = (-(-rows.elements // team.across), 1, 1)
+    return Code((Kernel(name, module(text), grid, team.threads),), (0,))
 
 
 class Rows:
     """Emits what a member of a team does with the elements of its row."""
 
-    def __init__(self, b: Builder, x: Array, y: Array, strides: Sequence[int], axes: Sequence[int]) -> None:
-        self.b, self._x, self._y = b, x, y
-        kept = [axis for axis in range(len(x.shape)) if axis not in axes]
-        outer = _walk(x, strides, kept)
-        self._row = _walk(x, strides, axes)
-        self.rows, self.count = outer.elements, self._row.elements
-        self.team = _team(outer, self._row)
+    def __init__(
+        self, b: Builder, arrays: tuple[Array, Array], rows: Walk, row: Walk, origins: tuple[int, int]
+    ) -> None:
+        self.b, self._arrays, self._row = b, arrays, row
+        self.count = row.elements
+        self.team = _team(rows, row)
         number, self.member = self.team.place(b)
-        row = b.new("r", "mad.lo.u32", b.new("r", "mov.u32", "%ctaid.x"), self.team.across, number)
+        own = b.new("r", "mad.lo.u32", b.new("r", "mov.u32", "%ctaid.x"), self.team.across, number)
         self._inside = None  # whether there is such a row; the last one is gone over again for those that are not
-        if self.rows % self.team.across:
-            self._inside = b.new("p", "setp.lt.u32", row, self.rows)
-            row = b.new("r", "min.u32", row, self.rows - 1)
-        begins = offsets(b, outer, row, (x.origin, y.origin))
+        if rows.elements % self.team.across:
+            self._inside = b.new("p", "setp.lt.u32", own, rows.elements)
+            own = b.new("r", "min.u32", own, rows.elements - 1)
+        begins = offsets(b, rows, own, origins)
         self._begins = [
-            address(b, name, begin, array.dtype) for name, begin, array in zip("xy", begins, (x, y), strict=True)
+            address(b, name, begin, array.dtype) for name, begin, array in zip("xy", begins, arrays, strict=True)
         ]
         steps = -(-self.count // self.team.size)
         self._kept = self._values(self.member, steps, self.count) if steps <= _KEPT else None
@@ -99,7 +117,7 @@ class Rows:
         first = self.b.new("p", "setp.eq.u32", self.member, 0)
         if self._inside is not None:
             first = self.b.new("p", "and.pred", first, self._inside)
-        store(self.b, self._y.dtype, self._begins[1], value, where=first)
+        store(self.b, self._arrays[1].dtype, self._begins[1], value, where=first)
 
     def _variable(self, immediate: str) -> str:
         kind = "f" if immediate.startswith("0f") else "r"
@@ -127,14 +145,14 @@ class Rows:
             where = None
             if left is not None and (step + 1) * self.team.size > left:
                 where = self.b.new("p", "setp.lt.u32", self.member, left - step * self.team.size)
-            found.append((load(self.b, self._x.dtype, at, offset, where=where), number, where))
+            found.append((load(self.b, self._arrays[0].dtype, at, offset, where=where), number, where))
         return found
 
     def _places(self, operand: int, begin: str, steps: int) -> list[tuple[str, int, str]]:
         """Address, offset in bytes and number in the row of these elements."""
         b, size = self.b, self.team.size
         numbers = [begin] + [b.new("r", "add.u32", begin, step * size) for step in range(1, steps)]
-        width = (self._x, self._y)[operand].dtype.bytes
+        width = self._arrays[operand].dtype.bytes
         walk = Walk(self._row.extents, (self._row.strides[operand],))
         if len(walk.extents) == 1 and steps * size * walk.strides[0][0] * width < _REACH:
             step = walk.strides[0][0] * width
@@ -168,13 +186,7 @@ class Rows:
             both = where if self._inside is None else self._inside
             if where is not None and self._inside is not None:
                 both = self.b.new("p", "and.pred", where, self._inside)
-            store(self.b, self._y.dtype, at, result(value), offset, both)
-
-
-def _walk(x: Array, strides: Sequence[int], axes: Sequence[int]) -> Walk:
-    return Walk.over(
-        [x.shape[axis] for axis in axes], [x.strides[axis] for axis in axes], [strides[axis] for axis in axes]
-    )
+            store(self.b, self._arrays[1].dtype, at, result(value), offset, both)
 
 
 def _team(rows: Walk, row: Walk) -> Team:

@@ -36,9 +36,10 @@ def code(
     constant: Sequence[int] = (),
     halo: bool = False,
     half: bool = False,
+    count: int | None = None,
 ) -> tuple[Code | None, list[Array | None], list[Array]]:
     """The operator's code for inputs of these values, of which those numbered in `constant` are known; and the arrays
-    of inputs and outputs: with halos, or as halves where that is asked for."""
+    of inputs and outputs: with halos, or as halves where that is asked for, only the first `count` outputs."""
     types = [None if x is None else TensorType(DType.of(x.dtype), x.shape) for x in inputs]
     arrays: list[Array | None] = []
     for number, t in enumerate(types):
@@ -48,7 +49,7 @@ def code(
             arrays.append(Array.dense(t.dtype, t.shape))
         else:
             arrays.append(laid(_storage(t.dtype, half), t.shape, halo))
-    outputs = [laid(_storage(t.dtype, half), t.shape, halo) for t in op.infer(types)]
+    outputs = [laid(_storage(t.dtype, half), t.shape, halo) for t in op.infer(types)[:count]]
     constants = [x if number in constant else None for number, x in enumerate(inputs)]
     return code_of(op, arrays, outputs, constants), arrays, outputs
 
@@ -61,6 +62,7 @@ def check(
     half: bool = False,
     rtol: float = 0.0,
     atol: float = 0.0,
+    count: int | None = None,
 ) -> list[np.ndarray]:
     """The outputs are those of the reference in float64; what is stored in halves is compared after rounding."""
     if half:
@@ -70,14 +72,14 @@ def check(
         ]
         inputs = tuple(rounded)
         rtol = max(rtol, 2.0**-10)
-    made, arrays, outputs = code(op, inputs, constant, halo, half)
+    made, arrays, outputs = code(op, inputs, constant, halo, half, count)
     assert made is not None
     given = [
         None if a is None or x is None else (a, x.astype(a.dtype.numpy)) for a, x in zip(arrays, inputs, strict=True)
     ]
     found = run(made, given, outputs)
     wide = [x.astype(np.float64) if x is not None and x.dtype == np.float32 else x for x in inputs]
-    for y, want in zip(found, op.reference(*wide), strict=True):
+    for y, want in zip(found, op.reference(*wide)[:count], strict=True):
         assert y.shape == want.shape
         if y.dtype.kind == "f":
             np.testing.assert_allclose(y.astype(np.float64), want, rtol, atol)
