@@ -11,15 +11,21 @@ from contextlib import contextmanager
 
 import numpy as np
 
-__all__ = ["ISA", "TARGET", "Builder", "f32", "module"]
+__all__ = ["ISA", "TARGET", "Builder", "f32", "f64", "module"]
 
 ISA, TARGET = "5.0", "sm_62"  # CUDA 8 and later take it, for this or a later processor
-_TYPES = {"f": "f32", "h": "b16", "r": "u32", "d": "u64", "p": "pred"}  # first letter of a register's name -> its type
+# first letter of a register's name -> its type
+_TYPES = {"f": "f32", "h": "b16", "w": "f64", "r": "u32", "d": "u64", "p": "pred"}
 
 
 def f32(value: float | np.floating) -> str:
     """A float32 as an immediate of PTX, exactly."""
     return f"0f{int(np.float32(value).view(np.uint32)):08X}"
+
+
+def f64(value: float) -> str:
+    """A float64 as an immediate of PTX, exactly."""
+    return f"0d{int(np.float64(value).view(np.uint64)):016X}"
 
 
 class Builder:
@@ -31,7 +37,7 @@ class Builder:
         self._labels = 0
 
     def register(self, kind: str) -> str:
-        """A new virtual register: f (f32), h (b16), r (u32), d (u64) or p (predicate)."""
+        """A new virtual register: f (f32), h (b16), w (f64), r (u32), d (u64) or p (predicate)."""
         self._registers[kind] += 1
         return f"%{kind}{self._registers[kind] - 1}"
 
