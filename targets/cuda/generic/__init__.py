@@ -7,21 +7,28 @@ from typing import Any
 
 from packer.ir.ops import (
     ArgReduce,
+    Binary,
+    Cast,
     Concat,
+    DequantizeLinear,
     Expand,
     LpNormalize,
     Normalize,
     Op,
     Pool,
+    QuantizeLinear,
     Reduce,
     Reshape,
+    ScaleShift,
     Slice,
     Softmax,
     Tile,
     Transpose,
+    Unary,
+    Where,
 )
 from targets.cuda.array import Array
-from targets.cuda.generic import movement, normalize, pool, reduce, softmax
+from targets.cuda.generic import elementwise, movement, normalize, pool, reduce, softmax
 from targets.cuda.generic.access import Constants, Inputs
 from targets.cuda.kernel import Code
 
@@ -32,17 +39,24 @@ _MOST_ELEMENTS = 1 << 31  # kernels count elements, those of halos too, in 32 bi
 # operator -> f(op, inputs, outputs, constants), which gives None for what it has no kernel for
 GENERIC: dict[type[Op], Callable[[Any, Inputs, Sequence[Array], Constants], Code | None]] = {
     ArgReduce: reduce.arg_reduce,
+    Binary: elementwise.binary_,
+    Cast: elementwise.cast_,
     Concat: movement.concat,
+    DequantizeLinear: elementwise.dequantize,
     Expand: movement.expand,
     LpNormalize: normalize.lp_normalize,
     Normalize: normalize.normalize,
     Pool: pool.pool,
+    QuantizeLinear: elementwise.quantize,
     Reduce: reduce.reduce,
     Reshape: movement.reshape,
+    ScaleShift: elementwise.scale_shift,
     Slice: movement.slice_,
     Softmax: softmax.softmax,
     Tile: movement.tile,
     Transpose: movement.transpose,
+    Unary: elementwise.unary_,
+    Where: elementwise.where,
 }
 
 
