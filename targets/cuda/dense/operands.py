@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from packer.ir import DType
 from targets.cuda.dense.tile import Tile
 from targets.cuda.emit.element import fetch, widen
-from targets.cuda.emit.ptx import Builder, f32
+from targets.cuda.emit.ptx import Builder
 
 __all__ = ["Gathered", "Packed", "Strided"]
 
@@ -86,7 +86,6 @@ class Strided:
     _offsets: list[str] = field(default_factory=list)
     _values: list[str] = field(default_factory=list)
     _term: str = ""
-    _inside: str | None = None
     _to: str = ""
 
     @property
@@ -117,23 +116,19 @@ class Strided:
 
     def fetch(self) -> None:
         """Load the next chunk into registers."""
-        b, self._values = self.b, []
+        b, inside, self._values = self.b, None, []
         if self.terms % self.tile.depth:
-            self._inside = b.new("p", "setp.lt.u32", self._term, self.terms)
+            inside = b.new("p", "setp.lt.u32", self._term, self.terms)
             b.emit(f"add.u32 {self._term}, {self._term}, {self.tile.depth}")
         for offset in self._offsets:
             place = b.new("d", "add.s64", self.at, b.new("d", "cvt.u64.u32", offset))
-            with b.only(self._inside):
-                value = fetch(b, self.dtype, f"[{place}]")
-            self._values.append(value)
+            self._values.append(fetch(b, self.dtype, f"[{place}]", inside=inside))
         b.emit(f"add.s64 {self.at}, {self.at}, {self.tile.depth * self.dtype.bytes}")
 
     def put(self) -> None:
         """Store what was fetched to shared memory, rows beside each other."""
         for number, value in enumerate(self._values):
             word = widen(self.b, self.dtype, value)
-            if self._inside is not None:
-                word = self.b.new("f", "selp.f32", word, f32(0), self._inside)
             self.b.emit(f"st.shared.f32 [{self._to}+{4 * number * self._step}], {word}")
 
     def turn(self, by: str) -> None:
@@ -149,7 +144,7 @@ class Gathered:
     `at` has the address of the thread's column; `part` says which of the terms of a chunk are its own. Term `t` of a
     chunk is `t * stride` bytes behind the chunk, and chunks are `step` bytes apart or, where that is None, as far from
     the column as a table in memory says, whose address is in `table`; where `stride` is None, too, the table has an
-    entry for each term.
+    entry for each term. Of a row of `terms`, what lies behind the last is 0; None: chunks are full.
     """
 
     b: Builder
@@ -161,14 +156,20 @@ class Gathered:
     stride: int | None
     step: int | None
     table: str = ""
+    terms: int | None = None
     _next: list[str] = field(default_factory=list)
     _values: list[str] = field(default_factory=list)
+    _term: str = ""
     _to: str = ""
 
     @property
     def pitch(self) -> int:
         """Elements from one term to the next in shared memory."""
         return self.tile.columns
+
+    @property
+    def _full(self) -> bool:
+        return self.terms is None or self.terms % self.tile.depth == 0
 
     @property
     def _each(self) -> int:
@@ -186,6 +187,7 @@ class Gathered:
             self.at = b.new("d", "add.s64", self.at, b.new("d", "cvt.u64.u32", offset))
         elif self.step is None:
             self.table = b.new("d", "add.s64", self.table, b.new("d", "mul.wide.u32", term, 4))
+        self._term = b.new("r", "mov.u32", term)
         if self.step is None:
             self._next = [b.register("r") for _ in range(1 if self.stride is not None else each)]
             self._look()
@@ -205,14 +207,20 @@ class Gathered:
             self.at
         ]
         for number in range(each):
-            if self.stride is None:
-                self._values.append(fetch(b, self.dtype, f"[{places[number]}]"))
-            else:
-                self._values.append(fetch(b, self.dtype, f"[{places[0]}+{number * self.stride}]"))
+            place = places[number] if self.stride is None else f"{places[0]}+{number * self.stride}"
+            self._values.append(fetch(b, self.dtype, f"[{place}]", inside=self._inside(number)))
+        if not self._full:
+            b.emit(f"add.u32 {self._term}, {self._term}, {self.tile.depth}")
         if self.step is None:
             self._look()
         else:
             b.emit(f"add.s64 {self.at}, {self.at}, {self.step}")
+
+    def _inside(self, number: int) -> str | None:
+        """The predicate that there is the thread's term of that number in the chunk; None: there is."""
+        if self.terms is None or self._full:
+            return None
+        return self.b.new("p", "setp.lt.u32", self._term, max(0, self.terms - number))
 
     def put(self) -> None:
         """Store what was fetched to shared memory, columns beside each other."""

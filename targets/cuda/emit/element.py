@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from packer.ir import DType
-from targets.cuda.emit.ptx import Builder
+from targets.cuda.emit.ptx import Builder, f32
 
 __all__ = ["fetch", "store", "widen"]
 
 _KINDS = {DType.F32: ("f", "f32"), DType.F16: ("h", "b16")}  # register, type of the instruction
 
 
-def fetch(b: Builder, dtype: DType, address: str, cache: str = ".nc") -> str:
+def fetch(b: Builder, dtype: DType, address: str, cache: str = ".nc", inside: str | None = None) -> str:
     """A register with the element as it is stored; `widen` waits for it, not this. Where a thread of the kernel may
-    write the memory, `cache` must be empty."""
+    write the memory, `cache` must be empty. Threads without the predicate `inside` load nothing and get 0."""
     kind, type = _KINDS[dtype]
-    return b.new(kind, f"ld.global{cache}.{type}", address)
+    if inside is None:
+        return b.new(kind, f"ld.global{cache}.{type}", address)
+    value = b.new(kind, f"mov.{type}", f32(0) if kind == "f" else 0)
+    b.emit(f"@{inside} ld.global{cache}.{type} {value}, {address}")
+    return value
 
 
 def widen(b: Builder, dtype: DType, element: str) -> str:
