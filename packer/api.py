@@ -6,25 +6,24 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from edgert import __version__
-from packer.bundle.model import Bundle, Golden, Place, Program
+from packer.bundle.model import Bundle, Golden, Module, Place, Program
 from packer.bundle.writer import write_bundle
 from packer.errors import ModelError
 from packer.golden import make_golden
 from packer.importers import import_onnx
-from packer.ir import DType
 from packer.passes import optimize
 from packer.passes.recognise_quantized import recognise_quantized
 from packer.planner import make_plans
 from packer.planner.select import Strategy
 from packer.tune.measured import Measured
-from targets.base import TargetError, resolve
+from targets.base import Target, TargetError, resolve
 
 __all__ = ["PackReport", "ProgramReport", "compile_model", "pack"]
 
@@ -66,6 +65,10 @@ def pack(
     implementation: str | None = None,
     winograd: str = "strict",
     precision: str = "f32",
+    weight_rounding: str = "auto",
+    activations: str = "f32",
+    placement: str = "cost",
+    device_code: str = "cubin",
     search: str | Strategy = "exact",
     partial_sums: bool = False,
     measured: Mapping[str, Measured] | None = None,
@@ -83,7 +86,13 @@ def pack(
     cheapest one is. `winograd` says which of Winograd's algorithms may be chosen: "off" none, "strict" those whose
     error stays near that of others, "fast" all. `precision` is what weights are rounded to: "f32" not at all, "f16", or
     "bf16", with which inputs are rounded too where the target has faster products of bf16. A layer with a weight beyond
-    the type's largest number stays float32. `measured` has what is known of the devices that targets (by name) stand
+    the type's largest number stays float32. On GPUs `weight_rounding` says whether weights are rounded to the 20 bits
+    that an instruction holds: "off", "20bit", or "auto" where a layer's relative error stays below 1e-3; `activations`
+    how floats are stored there, "f32" or "f16"; `placement` whether operators run where they cost least ("cost") or on
+    the GPU wherever they can ("device"); `device_code` whether there is machine code beside the PTX ("cubin"), or PTX
+    alone ("ptx"), which the device compiles when it first loads it. Behind a target with a GPU come the programs of its
+    processor alone.
+    `measured` has what is known of the devices that targets (by name) stand
     for; without it costs are those of the targets' models, and the same model gives the same bundle anywhere.
     With `golden` the bundle carries a sample and the tolerances (|got - want| <= atol + rtol * max|want|) its self-test
     uses; without `rtol` it is 1e-4, or with rounded weights four times what rounding them does to the sample, if that
@@ -103,6 +112,10 @@ def pack(
         implementation=implementation,
         winograd=winograd,
         precision=precision,
+        weight_rounding=weight_rounding,
+        activations=activations,
+        placement=placement,
+        device_code=device_code,
         search=search,
         partial_sums=partial_sums,
         measured=measured,
@@ -126,6 +139,10 @@ def compile_model(
     implementation: str | None = None,
     winograd: str = "strict",
     precision: str = "f32",
+    weight_rounding: str = "auto",
+    activations: str = "f32",
+    placement: str = "cost",
+    device_code: str = "cubin",
     search: str | Strategy = "exact",
     partial_sums: bool = False,
     measured: Mapping[str, Measured] | None = None,
@@ -136,7 +153,15 @@ def compile_model(
 ) -> Bundle:
     """Everything `pack` does but writing the file."""
     known = measured or {}
-    chosen = [resolve(name, winograd=winograd, precision=precision) for name in dict.fromkeys(targets)]
+    settings = {
+        "winograd": winograd,
+        "precision": precision,
+        "weight_rounding": weight_rounding,
+        "activations": activations,
+        "placement": placement,
+        "device_code": device_code,
+    }
+    chosen = _with_fallbacks(targets, settings)
     chosen = [known[target.name].on(target) if target.name in known else target for target in chosen]
     if not chosen:
         raise TargetError("no target to pack for was given")
@@ -153,18 +178,40 @@ def compile_model(
         tell("plan", number / len(chosen))
         records = known[target.name].of(graph, target) if target.name in known else None
         counts = tuple(dict.fromkeys(cores or target.core_counts))
+        if target.device:
+            counts = target.core_counts
         plans = make_plans(
             graph, target, counts,
             implementation=implementation, search=search, partial_sums=partial_sums, records=records,
         )  # fmt: skip
         for done, plan in enumerate(plans):
             tell("plan", (number + (1 + done / len(counts)) / 2) / len(chosen))
-            programs.append(plan.program())
+            programs.append(_assembled(plan.program(), target, tell))
     goldens: tuple[Golden, ...] = ()
     if golden:
         tell("golden", 0.0)
-        goldens = (make_golden(imported, atol, rtol, graph, DType[precision.upper()]),)
+        goldens = (make_golden(imported, atol, rtol, graph, [target.rounded for target in chosen]),)
     return Bundle(f"edgert {__version__}", graph.name, tuple(programs), goldens)
+
+
+def _with_fallbacks(targets: Sequence[str], settings: Mapping[str, str]) -> list[Target]:
+    """The targets of these names, each once, and behind those with a device the processors beside it."""
+    found: dict[str, Target] = {}
+    for name in targets:
+        target = resolve(name, **settings)
+        found.setdefault(target.name, target)
+        if target.fallback:
+            found.setdefault(target.fallback, resolve(target.fallback, **settings))
+    return list(found.values())
+
+
+def _assembled(program: Program, target: Target, tell: Progress) -> Program:
+    """A program with machine code for its device."""
+    if not program.modules:
+        return program
+    texts = [module.ptx for module in program.modules]
+    images = target.assemble(texts, lambda done, count: tell("assemble", done / count))
+    return replace(program, modules=tuple(map(Module, texts, images)))
 
 
 def _require_writable(path: Path, model: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,6 @@ from packer.bundle.model import Golden
 from packer.ir import DType, Graph, TensorType
 from packer.ir.evaluate import evaluate
 from packer.ir.ops import Conv, MatMul
-from packer.ir.rounding import nearest
 
 __all__ = ["make_golden", "sample"]
 
@@ -24,12 +24,18 @@ def sample(name: str, type: TensorType) -> np.ndarray:
     return random.integers(0, 2, type.shape).astype(type.dtype.numpy)
 
 
-def make_golden(graph: Graph, atol: float, rtol: float | None, optimized: Graph, weights: DType = DType.F32) -> Golden:
+Rounding = Callable[[np.ndarray], np.ndarray]
+
+
+def make_golden(
+    graph: Graph, atol: float, rtol: float | None, optimized: Graph, roundings: Sequence[Rounding] = ()
+) -> Golden:
     """A sample whose outputs are computed by the numpy reference in float64 and rounded once, so that every machine
     stores the same bits.
 
     Outputs whose size depends on data hold the meaningful part only. Without `rtol` it is 1e-4; or, if that is more,
-    `_MARGIN` times what rounding the weights of the `optimized` graph to `weights` does to the sample's outputs.
+    `_MARGIN` times the most that any of the `roundings` of the weights of the `optimized` graph does to the sample's
+    outputs.
     """
     inputs = {name: sample(name, graph.type(name)) for name in graph.inputs}
     counts = tuple(extent.count for extent in graph.extents if extent.value in graph.outputs)
@@ -45,8 +51,11 @@ def make_golden(graph: Graph, atol: float, rtol: float | None, optimized: Graph,
             outputs[name] = np.ascontiguousarray(data.astype(graph.type(name).dtype.numpy))
     if rtol is None:
         rtol = _RTOL
-        if weights is not DType.F32:
-            moved = evaluate(_with_rounded(optimized, weights), inputs, dtype=np.float64)
+        for rounding in roundings:
+            other = _with_rounded(optimized, rounding)
+            if other is optimized:
+                continue
+            moved = evaluate(other, inputs, dtype=np.float64)
             rtol = max(
                 rtol, _MARGIN * max((_difference(moved[name], results[name]) for name in graph.outputs), default=0)
             )
@@ -57,16 +66,18 @@ _RTOL = 1e-4
 _MARGIN = 4.0  # inputs may be rounded too, and other inputs than the sample's meet the same tolerance
 
 
-def _with_rounded(graph: Graph, dtype: DType) -> Graph:
-    """The graph with the weights of its convolutions and matrix products rounded to `dtype`."""
+def _with_rounded(graph: Graph, rounding: Rounding) -> Graph:
+    """The graph with the weights of its convolutions and matrix products rounded; the graph itself if none changes."""
     names = {node.inputs[1] for node in graph.nodes if isinstance(node.op, Conv | MatMul)}
-    values = {
-        name: replace(value, data=nearest(value.data, dtype))
-        if name in names and value.data is not None and value.type.dtype is DType.F32
-        else value
-        for name, value in graph.values.items()
-    }
-    return replace(graph, values=values)
+    changed = {}
+    for name in names:
+        value = None if name is None else graph.values[name]
+        if value is None or value.data is None or value.type.dtype is not DType.F32:
+            continue
+        data = rounding(value.data)
+        if data is not value.data:
+            changed[value.name] = replace(value, data=data)
+    return replace(graph, values={**graph.values, **changed}) if changed else graph
 
 
 def _difference(got: np.ndarray, want: np.ndarray) -> float:

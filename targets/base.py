@@ -8,17 +8,18 @@ from __future__ import annotations
 import enum
 import importlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Protocol
 
 import numpy as np
 
-from packer.ir import Box, Graph, Node, TensorType
+from packer.ir import Box, DType, Graph, Node, TensorType
 from packer.ir.ops import Activation, Op, Part
 from targets.machine import Machine
 
 __all__ = [
+    "DEVICE_KERNELS",
     "Attribute",
     "Form",
     "Layout",
@@ -33,6 +34,9 @@ __all__ = [
     "resolve",
     "stored_bytes",
 ]
+
+
+DEVICE_KERNELS = ("launch", "put", "get")  # of steps: the device's work, and copies there and back
 
 
 class TargetError(ValueError):
@@ -145,6 +149,8 @@ class Lowered:
     kernel: str
     inputs: tuple[Operand | None, ...]
     attributes: tuple[Attribute, ...] = ()
+    modules: tuple[str, ...] = ()  # PTX of each of a device's entries that `attributes` name
+    slack: int = 0  # elements behind the device's memory that its kernels may touch
 
 
 class Target(Protocol):
@@ -221,8 +227,32 @@ class Target(Protocol):
         operands."""
         ...
 
-    def reorder(self, source: Layout, destination: Layout) -> Lowered:
-        """The step that changes a layout; its one input is filled in by the planner."""
+    def reorder(self, graph: Graph, name: str, type: TensorType, source: Layout, destination: Layout) -> Lowered:
+        """The step that changes the layout of a value, seen as `type`; its one input is filled in by the planner."""
+        ...
+
+    def stored(self, graph: Graph, name: str) -> tuple[DType, tuple[int, ...]]:
+        """The element type and the halo that a value has in layout PLANES."""
+        ...
+
+    @property
+    def device(self) -> str:
+        """What programs need beside the processor, such as "sm_62"; "" for nothing."""
+        ...
+
+    @property
+    def fallback(self) -> str:
+        """The target whose programs are put behind its own, for machines where the device cannot be used; or ""."""
+        ...
+
+    def rounded(self, weights: np.ndarray) -> np.ndarray:
+        """What constant weights may become in the least exact form; the same object if all forms keep them."""
+        ...
+
+    def assemble(
+        self, modules: Sequence[str], progress: Callable[[int, int], None] | None = None
+    ) -> tuple[bytes | None, ...]:
+        """Machine code of modules of PTX; `progress` is told how many of how many are done."""
         ...
 
     def lower_sum(self, node: Node, layout: Layout) -> tuple[Lowered, tuple[str, ...]]:
@@ -261,7 +291,7 @@ def attributes_of(op: Op) -> tuple[Attribute, ...]:
     return tuple(sorted(found, key=lambda a: a.name))
 
 
-_FAMILIES = {"cpu": "targets.cpu"}
+_FAMILIES = {"cpu": "targets.cpu", "cuda": "targets.cuda"}
 
 
 def names() -> dict[str, str]:
@@ -273,11 +303,11 @@ def names() -> dict[str, str]:
 
 
 def resolve(name: str, **settings: str) -> Target:
-    """The target called `name` with its family's settings, such as `winograd`; raises TargetError that lists the known
-    ones."""
+    """The target called `name` with those of the settings, such as `winograd`, that its family has; raises TargetError
+    that lists the known ones."""
     for module in _FAMILIES.values():
         family = importlib.import_module(module)
         if name in family.TARGETS:
-            target: Target = family.create(name, **settings)
+            target: Target = family.create(name, **{key: settings[key] for key in family.SETTINGS if key in settings})
             return target
     raise TargetError(f"unknown target '{name}'; known: {', '.join(names())}")

@@ -38,6 +38,21 @@ def pack(
         str,
         typer.Option("--precision", metavar="f32|f16|bf16", help="Of weights, and of products where that is faster."),
     ] = "f32",
+    weight_rounding: Annotated[
+        str,
+        typer.Option(
+            "--weight-rounding", metavar="off|auto|20bit", help="To what instructions of a GPU hold; auto: within 1e-3."
+        ),
+    ] = "auto",
+    activations: Annotated[
+        str, typer.Option("--activations", metavar="f32|f16", help="How a GPU stores what lies between operators.")
+    ] = "f32",
+    placement: Annotated[
+        str, typer.Option("--placement", metavar="cost|device", help="On a GPU runs what is faster there, or all it can.")
+    ] = "cost",
+    device_code: Annotated[
+        str, typer.Option("--device-code", metavar="cubin|ptx", help="For a GPU; PTX is there in any case.")
+    ] = "cubin",
     search: Annotated[
         str,
         typer.Option(
@@ -108,6 +123,10 @@ def pack(
             implementation=implementation,
             winograd=winograd,
             precision=precision,
+            weight_rounding=weight_rounding,
+            activations=activations,
+            placement=placement,
+            device_code=device_code,
             search=policy(seconds, targets, counts, device, tell) if search == "policy" else search,
             partial_sums=partial_sums,
             measured=measured,

@@ -66,7 +66,7 @@ class Extent:
     count: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Graph:
     """Nodes in a valid execution order over named values. Never mutated: passes build new graphs."""
 

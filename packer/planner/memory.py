@@ -11,7 +11,7 @@ import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Arena", "Buffer", "place"]
+__all__ = ["ALIGN", "Arena", "Buffer", "place"]
 
 ALIGN = 64
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 from packer.bundle.model import ALL_CORES, Place, Step
 from packer.ir import Box, whole
 from packer.planner.tensors import Tensors
-from targets.base import Attribute
+from targets.base import DEVICE_KERNELS, Attribute
 
 __all__ = ["Pending", "Phases"]
 
@@ -32,6 +32,7 @@ class Pending:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     attributes: tuple[Attribute, ...]
+    modules: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class Phases:
         self.tensors = tensors
         self.cores = cores
         self.steps: list[Step] = []
+        self.modules: dict[str, int] = {}  # PTX of the device's code, by its number
         self.phase = 0
         self._batches: list[int] = []  # the first step of each
         self._touched: dict[int, list[_Touch]] = {}  # by buffer
@@ -77,7 +79,11 @@ class Phases:
         if batch:
             self._batches.append(len(self.steps))
         for p in batch:
-            self.steps.append(Step(p.kernel, p.nodes, p.inputs, p.outputs, p.attributes, p.core, self.phase))
+            attributes = p.attributes
+            if p.kernel in DEVICE_KERNELS:
+                own = (self.modules.setdefault(text, len(self.modules)) for text in p.modules)
+                attributes = (*attributes, Attribute("module", ints=tuple(own)))
+            self.steps.append(Step(p.kernel, p.nodes, p.inputs, p.outputs, attributes, p.core, self.phase))
 
     def end_early(self) -> None:
         """Let phases end, too, where a good part of their memory was used for the last time and can be used again: that

@@ -68,10 +68,17 @@ class Places:
             return False
         if value in self._fixed and layout is Layout.PLANAR:
             return False
-        if layout is not Layout.PLANAR and not _whole_blocks(box, self.graph.type(outer).shape):
+        if layout is Layout.PLANES:
+            if not _whole_planes(box, self.graph.type(outer).shape) or not self._alike(value, outer):
+                return False
+        elif layout is not Layout.PLANAR and not _whole_blocks(box, self.graph.type(outer).shape):
             return False
         readers = self._read.get(value, ())
         return (not written or self._written(value, layout)) and all(self._reads(*reader, layout) for reader in readers)
+
+    def _alike(self, value: str, outer: str) -> bool:
+        """Whether two values have the same element type and halo on the device."""
+        return self.target.stored(self.graph, value) == self.target.stored(self.graph, outer)
 
     def _written(self, value: str, layout: Layout) -> bool:
         """Whether a view can come to hold a value: from its kernel, or from the step that changes its layout."""
@@ -113,6 +120,12 @@ def _wanted(graph: Graph, node: Node) -> list[tuple[str, Place]]:
         found.append((name, (y, (*box[: op.axis], (at, until), *box[op.axis + 1 :]))))
         at = until
     return found
+
+
+def _whole_planes(box: Box, shape: tuple[int, ...]) -> bool:
+    """Whether a box of one image is cut along channels alone."""
+    whole = all(span == (0, extent) for span, extent in zip(box[2:], shape[2:], strict=True))
+    return len(shape) > 1 and shape[0] == 1 and whole
 
 
 def _whole_blocks(box: Box, shape: tuple[int, ...]) -> bool:

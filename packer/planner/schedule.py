@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from packer.bundle.model import ALL_CORES, Place, Program
+from packer.bundle.model import ALL_CORES, Module, Place, Program
 from packer.ir import Box, Graph, Node, TensorType, extents_of
 from packer.ir.ops import Concat, Part, Reshape, Slice
 from packer.planner.adjust import reorder_pieces
@@ -43,6 +43,7 @@ class _Emitter:
         self.chosen: dict[str, Choice] = {}  # by output name
         self.waiting: dict[str, tuple[Node, Choice]] = {}  # nodes that stream out, by output name
         self.last_use = _last_uses(graph, choices)
+        self.slack = 0  # elements behind the device's memory that kernels touch
 
     def node(self, node: Node, choice: Choice, position: int) -> None:
         self.chosen.update((name, choice) for name in node.outputs)
@@ -53,7 +54,7 @@ class _Emitter:
         elif isinstance(node.op, Slice) and not self.places.copied(node, choice.form.outputs[0]):
             self.sources(self.target.lower(self.graph, node, choice.form), node)
             self.made(node.outputs[0], choice.form.outputs[0])
-        elif not (isinstance(node.op, Reshape) and self.alias(node)):
+        elif not (isinstance(node.op, Reshape) and self.alias(node, choice.form.outputs[0])):
             chain = [(node, choice)]
             while chain[0][1].takes:
                 chain.insert(0, self.waiting.pop(chain[0][0].inputs[0] or ""))
@@ -188,7 +189,8 @@ class _Emitter:
         outs = (
             [self.tensors.view(outputs[0], part.writes), *outputs[1:]] if part is not None and not to_tile else outputs
         )
-        return Pending(core, cut.kernel, node.sources, tuple(ins), tuple(outs), cut.attributes)
+        self.slack = max(self.slack, cut.slack)
+        return Pending(core, cut.kernel, node.sources, tuple(ins), tuple(outs), cut.attributes, cut.modules)
 
     # ---- operands ----
 
@@ -225,13 +227,13 @@ class _Emitter:
         if seen:  # the same elements under another shape
             held = self.tensors.alias(name, type, held)
         made = self.tensors.add(name, type, layout, Place.ARENA) if seen else self.made(name, layout)
-        lowered = self.target.reorder(source, layout)
+        lowered = self.target.reorder(self.graph, name, type, source, layout)
         batch = []
         split = self.chosen[name].split if name in self.chosen and not seen else None
         pieces = reorder_pieces(type, split, self.speeds if layout in _ACTIVATIONS else self.speeds[:1])
         for piece in pieces:
             views = (self.tensors.view(held, piece.box),), (self.tensors.view(made, piece.box),)
-            batch.append(Pending(piece.core, lowered.kernel, (), *views, lowered.attributes))
+            batch.append(Pending(piece.core, lowered.kernel, (), *views, lowered.attributes, lowered.modules))
         self.phases.run(batch)
         return made
 
@@ -239,26 +241,44 @@ class _Emitter:
         """The tensor to write a value to: the box of another one that it lies in, or else in a buffer, a new one if
         none is given."""
         place = self.places.of.get((name, layout))
+        if place is None and layout is Layout.PLANES:
+            type, halo = self.on_device(name)
+            return self.tensors.add(name, type, layout, Place.DEVICE, buffer=buffer, halo=halo)
         if place is None:
             return self.tensors.add(name, self.graph.type(name), layout, Place.ARENA, buffer=buffer)
         outer, box = place
         held = self.tensors.holding(outer, layout, self.graph.type(outer))
         return self.tensors.inside(name, self.made(outer, layout) if held is None else held, box)
 
-    def alias(self, node: Node) -> bool:
-        """Make a Reshape another view of its input's buffer; False if the input is a constant."""
+    def alias(self, node: Node, layout: Layout) -> bool:
+        """Make a Reshape another view of its input's buffer; False if the input is a constant, or has a halo, or the
+        result is to have one."""
         source, result = node.inputs[0] or "", node.outputs[0]
+        type = self.graph.type(result)
         if self.graph.constant(source) is not None:
             return False
-        self.tensors.alias(result, self.graph.type(result), self.value(source, Layout.PLANAR))
+        if layout is Layout.PLANES:
+            type, halo = self.on_device(result)
+            if halo or self.on_device(source)[1]:
+                return False
+        self.tensors.alias(result, type, self.value(source, layout if layout is Layout.PLANES else Layout.PLANAR))
         return True
+
+    def on_device(self, name: str) -> tuple[TensorType, tuple[int, ...]]:
+        """What a value is in layout PLANES: its type there, and its halo."""
+        dtype, halo = self.target.stored(self.graph, name)
+        return TensorType(dtype, self.graph.type(name).shape), halo
 
     def reusable(
         self, node: Node, choice: Choice, lowered: Lowered, sources: tuple[int, ...], position: int
     ) -> int | None:
         """The buffer of a dying input that the first output may overwrite: each piece the same box of it."""
-        output = (self.graph.type(node.outputs[0]), choice.form.outputs[0])
-        if (node.outputs[0], choice.form.outputs[0]) in self.places.of:
+        layout = choice.form.outputs[0]
+        output: tuple[object, ...] = (self.graph.type(node.outputs[0]), layout, ())
+        if layout is Layout.PLANES:
+            type, halo = self.on_device(node.outputs[0])
+            output = (type, layout, halo)
+        if (node.outputs[0], layout) in self.places.of:
             return None
         for slot in node.op.inplace:
             name = node.inputs[slot] if slot < len(node.inputs) else None
@@ -267,9 +287,9 @@ class _Emitter:
                 continue
             tensor = self.tensors.all[sources[at]]
             buffer = self.tensors.buffer_of[sources[at]]
-            if buffer < 0 or self.tensors.buffers[buffer].place is not Place.ARENA:
+            if buffer < 0 or self.tensors.buffers[buffer].place not in (Place.ARENA, Place.DEVICE):
                 continue
-            if (tensor.type, tensor.layout) != output or tensor.root >= 0:
+            if (tensor.type, tensor.layout, tensor.halo) != output or tensor.root >= 0:
                 continue
             if any(part is not None and part.reads[slot] != part.writes for part in choice.parts):
                 continue
@@ -292,7 +312,7 @@ class _Emitter:
                 if tensor.name == extent.value and tensor.layout is Layout.PLANAR and tensor.root < 0:
                     extents[number] = (extent.axis, count)
         self.phases.end_early()
-        tensors, arena = self.tensors.placed(self.phases.lives(kept), extents)
+        tensors, arena, device_bytes = self.tensors.placed(self.phases.lives(kept), extents)
         return Program(
             target=self.target.name,
             arch=self.target.arch,
@@ -304,6 +324,9 @@ class _Emitter:
             outputs=tuple(outputs),
             cores=len(self.speeds),
             speeds=self.speeds if len(set(self.speeds)) > 1 else (),
+            device=self.target.device if self.phases.modules else "",
+            device_bytes=device_bytes + _LARGEST * self.slack if self.phases.modules else 0,
+            modules=tuple(Module(ptx) for ptx in self.phases.modules),
         )
 
     def bind_outputs(self) -> list[int]:
@@ -348,3 +371,4 @@ def _within(box: Box, axis: int, span: tuple[int, int]) -> Box:
 
 
 _ACTIVATIONS = (Layout.PLANAR, Layout.BLOCK16)
+_LARGEST = 8  # bytes of an element

@@ -3,6 +3,7 @@ each."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,11 +11,13 @@ import numpy as np
 
 from packer.bundle.model import Place, Tensor
 from packer.ir import Box, TensorType, extents_of
-from packer.planner.memory import Arena, Buffer, place
+from packer.planner.memory import ALIGN, Arena, Buffer, place
 from targets.base import Layout, stored_bytes
 
 __all__ = ["Tensors"]
 
+DEVICE_ALIGN = 256  # bytes: a line of a device's cache, and more
+PLANES_ALIGN = 16  # between planes with a halo
 
 @dataclass(slots=True)
 class _Buffer:
@@ -23,6 +26,7 @@ class _Buffer:
     bytes: int
     place: Place
     index: int
+    planes: tuple[int, ...] = ()  # bytes of a plane with its halo, and the halo: shares memory with its like only
 
 
 class Tensors:
@@ -39,10 +43,17 @@ class Tensors:
         self._names: dict[int, set[str]] = {}  # of the values in a buffer
 
     def add(
-        self, name: str, type: TensorType, layout: Layout, where: Place, index: int = 0, buffer: int | None = None
+        self,
+        name: str,
+        type: TensorType,
+        layout: Layout,
+        where: Place,
+        index: int = 0,
+        buffer: int | None = None,
+        halo: tuple[int, ...] = (),
     ) -> int:
         """A new tensor that holds `name`, in a new buffer unless it shares one."""
-        number = self._append(Tensor(name, type, layout, where, index), buffer)
+        number = self._append(Tensor(name, type, layout, where, index, halo=halo), buffer)
         self._found[name, layout, type.shape] = number
         self._names.setdefault(self.buffer_of[number], set()).add(name)
         return number
@@ -88,7 +99,7 @@ class Tensors:
             box = tuple((at + begin, at + end) for (at, _), (begin, end) in zip(whole.within, box, strict=True))
         if (root, box) not in self._views:
             name = name or whole.name
-            tensor = Tensor(name, type, whole.layout, whole.place, whole.index, root=root, within=box)
+            tensor = Tensor(name, type, whole.layout, whole.place, whole.index, root=root, within=box, halo=whole.halo)
             self._views[root, box] = self._append(tensor, self.buffer_of[root])
         return self._views[root, box]
 
@@ -110,11 +121,14 @@ class Tensors:
 
     def placed(
         self, lives: Mapping[int, tuple[int, int]], extents: Mapping[int, tuple[int, int]]
-    ) -> tuple[tuple[Tensor, ...], Arena]:
-        """The tensors with their final places, given the first and last step that each buffer is used in."""
+    ) -> tuple[tuple[Tensor, ...], Arena, int]:
+        """The tensors with their final places, given the first and last step that each buffer is used in; and the bytes
+        of device memory."""
         numbers = [i for i, b in enumerate(self.buffers) if b.place is Place.ARENA and i in lives]
         arena = place([Buffer(self.buffers[i].bytes, *lives[i]) for i in numbers])
         offsets = dict(zip(numbers, arena.offsets, strict=True))
+        on_device, device_bytes = self._on_device(lives)
+        offsets.update(on_device)
         tensors = []
         for number, tensor in enumerate(self.all):
             buffer = self.buffer_of[number]
@@ -123,12 +137,33 @@ class Tensors:
                 offset = offsets.get(buffer, 0) + self._within.get(number, 0)
                 tensor = replace(tensor, place=own.place, index=own.index, offset=offset, extent=extents.get(number))
             tensors.append(tensor)
-        return tuple(tensors), arena
+        return tuple(tensors), arena, device_bytes
+
+    def _on_device(self, lives: Mapping[int, tuple[int, int]]) -> tuple[dict[int, int], int]:
+        """Offsets of the buffers in device memory, and its size. Halos stay zero because planes lie only where planes
+        of the same size and halo have lain: each kind in a part of its own."""
+        kinds: dict[tuple[int, ...], list[int]] = {}
+        for i, buffer in enumerate(self.buffers):
+            if buffer.place is Place.DEVICE and i in lives:
+                kinds.setdefault(buffer.planes, []).append(i)
+        offsets: dict[int, int] = {}
+        end = 0
+        for planes, numbers in kinds.items():
+            unit = math.lcm(planes[0], PLANES_ALIGN) if planes else DEVICE_ALIGN
+            counts = [-(-self.buffers[i].bytes // unit) for i in numbers]
+            own = place([Buffer(count * ALIGN, *lives[i]) for count, i in zip(counts, numbers, strict=True)])
+            begin = -(-end // DEVICE_ALIGN) * DEVICE_ALIGN
+            offsets.update((i, begin + at // ALIGN * unit) for i, at in zip(numbers, own.offsets, strict=True))
+            end = begin + own.bytes // ALIGN * unit
+        return offsets, end
 
     def _append(self, tensor: Tensor, buffer: int | None) -> int:
         if buffer is None:
             buffer = len(self.buffers)
-            self.buffers.append(_Buffer(stored_bytes(tensor.type, tensor.layout), tensor.place, tensor.index))
+            size = stored_bytes(tensor.type, tensor.layout, tensor.halo)
+            images, channels = (*tensor.type.shape, 1, 1)[:2]
+            planes = (size // max(images * channels, 1), *tensor.halo) if tensor.halo else ()
+            self.buffers.append(_Buffer(size, tensor.place, tensor.index, planes))
         self.all.append(tensor)
         self.buffer_of.append(buffer)
         return len(self.all) - 1

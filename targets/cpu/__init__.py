@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import platform
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from packer.ir import Graph, Node, TensorType
+from packer.ir import DType, Graph, Node, TensorType
 from packer.ir.ops import Part
+from packer.ir.rounding import nearest
 from targets.base import Form, Layout, Lowered, Target, TargetError, Work
 from targets.cpu.cost import reorder_seconds, seconds
 from targets.cpu.cost.weights import weights
@@ -19,10 +20,12 @@ from targets.cpu.forms import forms
 from targets.cpu.lower import lower, lower_sum, reorder
 from targets.cpu.precision import SETTINGS as PRECISIONS
 from targets.cpu.restrict import grain, restrict, splittable, work
-from targets.cpu.winograd import SETTINGS
+from targets.cpu.winograd import SETTINGS as WINOGRAD
 from targets.machine import Machine
 
-__all__ = ["TARGETS", "CpuTarget", "create"]
+__all__ = ["SETTINGS", "TARGETS", "CpuTarget", "create"]
+
+SETTINGS = ("winograd", "precision")  # of create
 
 _BOARDS = {
     board["name"]: board
@@ -40,7 +43,7 @@ class CpuTarget:
     description: str
     machine: Machine
     core_counts: tuple[int, ...]
-    winograd: str = "strict"  # which of its algorithms: a key of SETTINGS
+    winograd: str = "strict"  # which of its algorithms: a key of WINOGRAD
     precision: str = "f32"  # what weights may be rounded to: a key of PRECISIONS
 
     def on(self, machine: Machine) -> CpuTarget:
@@ -73,8 +76,28 @@ class CpuTarget:
     def restrict(self, graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part) -> Lowered:
         return restrict(graph, node, form, lowered, part)
 
-    def reorder(self, source: Layout, destination: Layout) -> Lowered:
+    def reorder(self, graph: Graph, name: str, type: TensorType, source: Layout, destination: Layout) -> Lowered:
         return reorder(destination)
+
+    def stored(self, graph: Graph, name: str) -> tuple[DType, tuple[int, ...]]:
+        return graph.type(name).dtype, ()
+
+    @property
+    def device(self) -> str:
+        return ""
+
+    @property
+    def fallback(self) -> str:
+        return ""
+
+    def rounded(self, weights: np.ndarray) -> np.ndarray:
+        dtype = DType[self.precision.upper()]
+        return weights if dtype is DType.F32 else nearest(weights, dtype)
+
+    def assemble(
+        self, modules: Sequence[str], progress: Callable[[int, int], None] | None = None
+    ) -> tuple[bytes | None, ...]:
+        return (None,) * len(modules)
 
     def lower_sum(self, node: Node, layout: Layout) -> tuple[Lowered, tuple[str, ...]]:
         return lower_sum(node)
@@ -82,8 +105,8 @@ class CpuTarget:
 
 def create(name: str, winograd: str = "strict", precision: str = "f32") -> Target:
     """The CPU target called `name`, a key of TARGETS; raises TargetError for an unknown setting."""
-    if winograd not in SETTINGS:
-        raise TargetError(f"winograd: expected {', '.join(SETTINGS)}, got '{winograd}'")
+    if winograd not in WINOGRAD:
+        raise TargetError(f"winograd: expected {', '.join(WINOGRAD)}, got '{winograd}'")
     if precision not in PRECISIONS:
         raise TargetError(f"precision: expected {', '.join(PRECISIONS)}, got '{precision}'")
     board = _BOARDS[name]

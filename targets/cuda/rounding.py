@@ -11,6 +11,7 @@ import numpy as np
 __all__ = ["ROUNDINGS", "relative_error", "round20", "rounded"]
 
 ROUNDINGS = ("off", "auto", "20bit")
+BUDGET = 1e-3  # relative error of a layer
 _DROPPED = 12  # bits of a float32 that an immediate lacks
 
 
@@ -33,7 +34,7 @@ def relative_error(exact: np.ndarray, used: np.ndarray) -> float:
     return float(np.linalg.norm(used.astype(np.float64) - exact)) / size if size else 0.0
 
 
-def rounded(weights: np.ndarray, rounding: str, budget: float) -> tuple[np.ndarray, float]:
+def rounded(weights: np.ndarray, rounding: str, budget: float = BUDGET) -> tuple[np.ndarray, float]:
     """The weights to use and their relative error: "off" changes nothing, "20bit" rounds, "auto" rounds if the error
     is within `budget`. A weight that is not zero never becomes zero, so the work stays the same."""
     if rounding not in ROUNDINGS:

@@ -1,0 +1,54 @@
+"""Boards: what the CUDA target knows of a GPU and of the machine that it is in. Each is a TOML file in boards/."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["BOARDS", "Board"]
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """A GPU; bandwidths in GB/s (1e9 bytes a second), times in seconds, sizes in bytes.
+
+    `cpu` is the CPU target that runs what the GPU cannot; `lanes` are multiply-adds of float32 a cycle and
+    multiprocessor. Code of a slice beyond `code_bytes` comes at `code_bytes_per_cycle` to each multiprocessor.
+    """
+
+    name: str
+    aliases: tuple[str, ...]
+    description: str
+    arch: str
+    sm: int
+    cpu: str
+    multiprocessors: int
+    ghz: float
+    lanes: int
+    gbps: float
+    l2_bytes: int
+    code_bytes: int
+    code_bytes_per_cycle: float
+    launch_seconds: float
+    wait_seconds: float
+
+    @property
+    def issue(self) -> float:
+        """Instructions of a thread that all multiprocessors together execute in a second."""
+        return self.multiprocessors * self.lanes * self.ghz * 1e9
+
+    @property
+    def device(self) -> str:
+        """How compilers and bundles name the GPU."""
+        return f"sm_{self.sm}"
+
+
+def _load(path: Path) -> Board:
+    table = tomllib.loads(path.read_text(encoding="utf-8"))
+    return Board(**{**table, "aliases": tuple(table["aliases"])})
+
+
+BOARDS: dict[str, Board] = {
+    board.name: board for board in map(_load, sorted((Path(__file__).parent / "boards").glob("*.toml")))
+}

@@ -1,0 +1,81 @@
+"""Convolutions in the tiers of the CUDA target: which of them a node can have, and its code in each.
+
+t1: every multiply-add an instruction, its weight an immediate (emit/); t1c: the same in slices whose code stays in the
+instruction cache; t2: pairs of weight and place are streamed (stream/); t3: dense (dense/).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from packer.ir import DType, Graph, Node
+from packer.ir.ops import Conv
+from targets.cuda import dense
+from targets.cuda.emit import emit, settings_of
+from targets.cuda.kernel import Code
+from targets.cuda.layer import ConvLayer
+from targets.cuda.rounding import rounded
+from targets.cuda.slices import cache_resident
+from targets.cuda.state import State
+
+__all__ = ["code_of", "layer_of", "tiers"]
+
+_SPARSE = 0.7  # density from which on skipping zeros cannot pay
+_MOST_CODE = 1 << 20  # multiply-adds of a layer as instructions
+_FEWEST = 8  # output channels of a group that share what a thread loads
+_RESIDUAL = 3  # input of a Conv
+
+
+def tiers(graph: Graph, node: Node) -> tuple[str, ...]:
+    """The tiers that a node can have: none if it is no convolution in two dimensions with known, finite weights, or one
+    with few channels a group, such as depthwise ones."""
+    op, weights = node.op, graph.constant(node.inputs[1]) if len(node.inputs) > 1 else None
+    if not isinstance(op, Conv) or weights is None or weights.ndim != 4 or min(op.pads) < 0:
+        return ()
+    bias = graph.constant(node.inputs[2]) if len(node.inputs) > 2 else None
+    if len(node.inputs) > 2 and node.inputs[2] is not None and bias is None:
+        return ()
+    if graph.type(node.inputs[0] or "").dtype is not DType.F32 or graph.constant(node.inputs[0]) is not None:
+        return ()
+    if weights.shape[0] // op.group < _FEWEST or graph.type(node.outputs[0]).elements == 0:
+        return ()
+    if not np.isfinite(weights).all():
+        return ()
+    found = ["t3"]
+    if graph.density(node.inputs[1]) <= _SPARSE:
+        if np.count_nonzero(weights) <= _MOST_CODE:
+            found.append("t1")
+            if cache_resident(weights) is not None:
+                found.append("t1c")
+    return tuple(found)
+
+
+def layer_of(state: State, node: Node, rounding: str) -> ConvLayer:
+    """The layer that a node is, its weights rounded as asked for."""
+    op, graph = node.op, state.graph
+    assert isinstance(op, Conv)
+    x, w, b, residual = (*node.inputs, None, None)[:4]
+    weights = graph.constant(w)
+    assert weights is not None
+    return ConvLayer(
+        rounded(weights, rounding)[0],
+        graph.constant(b),
+        state.planes(x or ""),
+        state.planes(node.outputs[0]),
+        (op.strides[0], op.strides[1]),
+        (op.pads[0], op.pads[1], op.pads[2], op.pads[3]),
+        (op.dilations[0], op.dilations[1]),
+        op.group,
+        op.activation,
+        None if residual is None else state.planes(residual),
+        graph.type(x or "").shape[0],
+    )
+
+
+def code_of(layer: ConvLayer, tier: str) -> Code:
+    """The code of a layer in a tier; inputs are numbered as those of a Conv node."""
+    if tier == "t3":
+        return dense.conv(layer)
+    channels = cache_resident(layer.weights) if tier == "t1c" else None
+    operands = (0,) if layer.added is None else (0, _RESIDUAL)
+    return Code(tuple(emit(layer, settings_of(layer, channels))), operands)

@@ -1,0 +1,67 @@
+"""Predicted times on a GPU, for the planner: what is issued, what is moved, and the code that must be fetched."""
+
+from __future__ import annotations
+
+import math
+
+from packer.ir.ops import Conv, MatMul, Reshape
+from targets.base import Work
+from targets.cuda.board import Board
+
+__all__ = ["move_seconds", "seconds"]
+
+_THREADS = 128  # of a block
+_BLOCKS = 4  # that a multiprocessor holds of kernels with 128 registers a thread
+_CODE = 10.67  # bytes of an instruction
+_BUSY = 4  # warps that a multiprocessor needs for each of its four schedulers to hide latency
+_DENSE = 0.7  # share of multiply-adds in the instructions of dense products
+_STREAM = 0.21  # and of streamed pairs
+
+
+def seconds(board: Board, work: Work, tier: str) -> float:
+    """Of a node in a tier; all tiers but those of convolutions are limited by memory, or by products."""
+    size = sum(t.elements for t in (*work.inputs, *work.outputs) if t is not None) * 4.0
+    if isinstance(work.op, Reshape):
+        return 0.0
+    moved = size / (board.gbps * 1e9)
+    if isinstance(work.op, Conv) and tier != "cuda":
+        return max(moved, _convolution(board, work, tier)) + board.launch_seconds
+    if isinstance(work.op, MatMul):
+        a, b = work.inputs[:2]
+        assert a is not None
+        assert b is not None
+        products = work.outputs[0].elements * a.shape[-1] * work.density
+        return max(moved, products / (board.issue * _DENSE)) + board.launch_seconds
+    return moved + board.launch_seconds
+
+
+def move_seconds(board: Board, elements: int) -> float:
+    """Of a value between the processor's memory and planes: copied, written and read again, and waited for."""
+    return 3 * 4 * elements / (board.gbps * 1e9) + board.launch_seconds + board.wait_seconds
+
+
+def _convolution(board: Board, work: Work, tier: str) -> float:
+    """Of the instructions of a convolution."""
+    op, weights, y = work.op, work.inputs[1], work.outputs[0]
+    assert isinstance(op, Conv)
+    assert weights is not None
+    pixels = y.elements / y.shape[1]
+    products = weights.elements * work.density
+    if tier == "t3":
+        tiles = math.ceil(pixels / 64) * math.ceil(y.shape[1] / op.group / 64) * op.group
+        waves = math.ceil(tiles / board.multiprocessors) * board.multiprocessors / tiles
+        return pixels * weights.elements / (board.issue * _DENSE) * min(waves, 4.0)
+    if tier == "t2":
+        return pixels * products / (board.issue * _STREAM)
+    channels = min(y.shape[1] // op.group, 64 if tier == "t1" else 16)
+    slices = math.ceil(y.shape[1] / op.group / channels) * op.group
+    used = 1 - (1 - min(work.density, 1.0)) ** channels  # share of taps that a slice needs
+    issued = products + slices * (weights.elements / y.shape[1]) * (used + 0.25) + y.shape[1]
+    blocks = math.ceil(pixels / _THREADS) * slices
+    warps = blocks * _THREADS / 32 / board.multiprocessors
+    busy = min(1.0, warps / (_BUSY * 4))
+    fetched = math.ceil(blocks / slices / (board.multiprocessors * _BLOCKS)) * issued * _CODE
+    if issued / slices * _CODE <= board.code_bytes:
+        fetched /= _BLOCKS
+    supply = fetched / (board.code_bytes_per_cycle * board.ghz * 1e9)
+    return max(pixels * issued / (board.issue * max(busy, 0.05)), supply)

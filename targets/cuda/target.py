@@ -1,0 +1,173 @@
+"""A GPU beside a processor as one target: each operator runs where, and in the tier in which, it costs least."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from packer.ir import DType, Graph, Node, TensorType
+from packer.ir.ops import Concat, Part
+from targets.base import Form, Layout, Lowered, Target, TargetError, Work, resolve
+from targets.cuda import convolution, lower
+from targets.cuda.board import BOARDS, Board
+from targets.cuda.cache import Cache
+from targets.cuda.cost import move_seconds, seconds
+from targets.cuda.rounding import ROUNDINGS, rounded
+from targets.cuda.state import State
+from targets.cuda.toolchain import assemble_all
+from targets.machine import Machine
+
+__all__ = ["SETTINGS", "CudaTarget", "create"]
+
+SETTINGS = ("winograd", "precision", "weight_rounding", "activations", "placement", "device_code")  # of create
+
+_UNCUT = (1 << 40,) * 8  # grain of forms that run as a whole
+_TIERS = ("t1", "t1c", "t2", "t3", lower.GENERIC)
+_STORAGES = {"f32": DType.F32, "f16": DType.F16}
+_PLACEMENTS = ("cost", "device")
+_CODES = ("cubin", "ptx")
+
+
+@dataclass(frozen=True, slots=True)
+class CudaTarget:
+    """A board. `rounding` says how weights become immediates ("off", "auto" if the relative error of the layer stays
+    below 1e-3, "20bit"), `storage` how floats are stored on the device. `placement` is "cost", or "device" for all that
+    can run there; with `device_code` "ptx" there is no machine code."""
+
+    board: Board
+    cpu: Target
+    rounding: str
+    storage: DType
+    placement: str
+    device_code: str
+
+    @property
+    def name(self) -> str:
+        return self.board.name
+
+    @property
+    def arch(self) -> str:
+        return self.board.arch
+
+    @property
+    def description(self) -> str:
+        return self.board.description
+
+    @property
+    def device(self) -> str:
+        return self.board.device
+
+    @property
+    def fallback(self) -> str:
+        return self.board.cpu
+
+    @property
+    def machine(self) -> Machine:
+        return self.cpu.machine
+
+    @property
+    def core_counts(self) -> tuple[int, ...]:
+        return (1,)
+
+    def on(self, machine: Machine) -> CudaTarget:
+        return replace(self, cpu=self.cpu.on(machine))
+
+    def forms(self, graph: Graph, node: Node) -> tuple[Form, ...]:
+        state = State(graph, self.storage)
+        ways: tuple[str, ...] = convolution.tiers(graph, node)
+        if not ways and lower.runs(state, node):
+            ways = (lower.GENERIC,)
+        inputs = tuple(
+            Layout.PLANAR if name is None or graph.constant(name) is not None else Layout.PLANES for name in node.inputs
+        )
+        outputs = (Layout.PLANES,) * len(node.outputs)
+        if Layout.PLANES not in inputs:
+            ways = ()
+        own = tuple(Form(inputs, outputs, way, _UNCUT[: graph.type(node.outputs[0]).rank], way) for way in ways)
+        return own if own and self.placement == "device" else (*own, *self.cpu.forms(graph, node))
+
+    def seconds(self, work: Work, form: Form, distances: Sequence[int], core: int, active: int) -> float:
+        if form.implementation in _TIERS:
+            return seconds(self.board, work, form.implementation)
+        return self.cpu.seconds(work, form, distances, core, active)
+
+    def weights(self, work: Work, form: Form) -> float:
+        return 0.0 if form.implementation in _TIERS else self.cpu.weights(work, form)
+
+    def reorder_seconds(self, type: TensorType, source: Layout, destination: Layout, core: int, active: int) -> float:
+        here, there = (
+            Layout.PLANAR if layout is Layout.PLANES else layout for layout in (source, destination)
+        )  # by way of which
+        found = move_seconds(self.board, type.elements) if Layout.PLANES in (source, destination) else 0.0
+        if here is not there:
+            found += self.cpu.reorder_seconds(type, here, there, core, active)
+        return found
+
+    def grain(self, graph: Graph, node: Node) -> tuple[int, ...]:
+        return self.cpu.grain(graph, node)
+
+    def work(self, graph: Graph, node: Node, form: Form) -> tuple[tuple[int, np.ndarray], ...]:
+        return () if form.implementation in _TIERS else self.cpu.work(graph, node, form)
+
+    def splittable(self, graph: Graph, node: Node, form: Form) -> bool:
+        return form.implementation in _TIERS or self.cpu.splittable(graph, node, form)
+
+    def stored(self, graph: Graph, name: str) -> tuple[DType, tuple[int, ...]]:
+        state = State(graph, self.storage)
+        return state.dtype(name), state.halo(name)
+
+    def lower(self, graph: Graph, node: Node, form: Form) -> Lowered:
+        if form.implementation in _TIERS:
+            return lower.lower(State(graph, self.storage), node, form.implementation, self.rounding)
+        return self.cpu.lower(graph, node, form)
+
+    def restrict(self, graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part) -> Lowered:
+        if form.implementation not in _TIERS:
+            return self.cpu.restrict(graph, node, form, lowered, part)
+        assert isinstance(node.op, Concat)  # all else is uncut
+        return lower.lower_join(State(graph, self.storage), node, part)
+
+    def reorder(self, graph: Graph, name: str, type: TensorType, source: Layout, destination: Layout) -> Lowered:
+        if Layout.PLANES in (source, destination):
+            return lower.transfer(State(graph, self.storage), name, type, destination is Layout.PLANES)
+        return self.cpu.reorder(graph, name, type, source, destination)
+
+    def lower_sum(self, node: Node, layout: Layout) -> tuple[Lowered, tuple[str, ...]]:
+        return self.cpu.lower_sum(node, layout)
+
+    def rounded(self, weights: np.ndarray) -> np.ndarray:
+        found, error = rounded(weights, self.rounding)
+        return found if error else self.cpu.rounded(weights)
+
+    def assemble(
+        self, modules: Sequence[str], progress: Callable[[int, int], None] | None = None
+    ) -> tuple[bytes | None, ...]:
+        if self.device_code == "ptx":
+            return (None,) * len(modules)
+        cubins = assemble_all(modules, self.device, cache=Cache.of_user(), progress=progress)
+        return tuple(cubin.image for cubin in cubins)
+
+
+def create(
+    name: str,
+    winograd: str = "strict",
+    precision: str = "f32",
+    weight_rounding: str = "auto",
+    activations: str = "f32",
+    placement: str = "cost",
+    device_code: str = "cubin",
+) -> Target:
+    """The target called `name`, a board or an alias of one; raises TargetError for an unknown setting."""
+    for name_of, known, got in (
+        ("weight rounding", ROUNDINGS, weight_rounding),
+        ("activations", _STORAGES, activations),
+        ("placement", _PLACEMENTS, placement),
+        ("device code", _CODES, device_code),
+    ):
+        if got not in known:
+            raise TargetError(f"{name_of}: expected {', '.join(known)}, got '{got}'")
+    board = next(board for board in BOARDS.values() if name in (board.name, *board.aliases))
+    cpu = resolve(board.cpu, winograd=winograd, precision=precision)
+    return CudaTarget(board, cpu, weight_rounding, _STORAGES[activations], placement, device_code)
