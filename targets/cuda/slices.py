@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from targets.cuda.rounding import round20
 
-__all__ = ["MOST_MULTIPLIES", "MOST_VALUES", "Slice", "cache_resident", "channels_a_thread", "entries_of", "slices_of"]
+__all__ = [
+    "MOST_MULTIPLIES",
+    "MOST_VALUES",
+    "Slice",
+    "cache_resident",
+    "channels_a_thread",
+    "entries_of",
+    "long_weights",
+    "slices_of",
+]
 
 MOST_MULTIPLIES = 32_768  # multiply-adds of an entry; ptxas needs more than twice the time for twice as many
-MOST_VALUES = 16_384  # distinct float32 values that the constant bank of a kernel holds
+MOST_VALUES = 16_384  # distinct values of 32 bits that the constant bank of a kernel holds
 _CACHE = 28 * 1024  # bytes of code of a slice that stays in the instruction cache
 _CODE = 10.67 / 0.8  # bytes of code for a multiply-add, if those are 0.8 of all instructions
 
@@ -72,13 +81,22 @@ def slices_of(weights: np.ndarray, bias: np.ndarray | None, group: int, most: in
     return found
 
 
-def entries_of(slices: Sequence[Slice], most: int = MOST_MULTIPLIES) -> list[list[Slice]]:
-    """Slices in entries of at most `most` multiply-adds, and of no more distinct weights that are longer than an
-    immediate than the constant bank holds, where the assembler puts them. A larger slice is an entry alone."""
+def long_weights(weights: np.ndarray) -> np.ndarray:
+    """The distinct weights that an immediate of 20 bits does not hold."""
+    return np.unique(weights[round20(weights) != weights])
+
+
+def entries_of(
+    slices: Sequence[Slice],
+    most: int = MOST_MULTIPLIES,
+    constants: Callable[[np.ndarray], np.ndarray] = long_weights,
+) -> list[list[Slice]]:
+    """Slices in entries of at most `most` multiply-adds, and of no more distinct values than the constant bank holds:
+    `constants` of weights are those that no immediate holds. A larger slice is an entry alone."""
     found: list[list[Slice]] = []
-    size, values = 0, np.zeros(0, np.float32)
+    size, values = 0, constants(np.zeros(0, np.float32))
     for slice in slices:
-        own = _long(slice.weights)
+        own = constants(slice.weights)
         together = np.union1d(values, own)
         if not found or size + slice.multiplies > most or len(together) > MOST_VALUES:
             found.append([])
@@ -86,8 +104,3 @@ def entries_of(slices: Sequence[Slice], most: int = MOST_MULTIPLIES) -> list[lis
         found[-1].append(slice)
         size, values = size + slice.multiplies, together
     return found
-
-
-def _long(weights: np.ndarray) -> np.ndarray:
-    """The distinct weights that an immediate of 20 bits does not hold."""
-    return np.unique(weights[round20(weights) != weights])

@@ -19,6 +19,9 @@ _MOST_SHARED = 16 * 1024  # bytes a block: four blocks fit on a multiprocessor o
 class Tile:
     """Output pixels `rows` x `columns` of a block of `threads`, one a thread, and the input that they need.
 
+    With two `pixels` a thread, the second one is `rows` further down, and the block has `down` rows. A word of shared
+    memory then holds what the two have at the same place of their windows.
+
     Of a channel, `lines` x `line` elements are staged. A thread loads one element in each of `passes`, `step` lines
     further on each time; `step * line` threads take part. In shared memory a line takes `pitch` elements, and columns
     of the input that are equal modulo the stride lie together, `phase` elements for each residue, so that neighbouring
@@ -35,6 +38,12 @@ class Tile:
     phase: int
     pitch: int
     chunk: int
+    pixels: int = 1
+
+    @property
+    def down(self) -> int:
+        """Rows of the output."""
+        return self.rows * self.pixels
 
     @property
     def channel(self) -> int:
@@ -48,20 +57,20 @@ class Tile:
 
     def grid(self, layer: ConvLayer) -> tuple[int, int]:
         """Tiles down and across the output."""
-        return -(-layer.target.height // self.rows), -(-layer.target.width // self.columns)
+        return -(-layer.target.height // self.down), -(-layer.target.width // self.columns)
 
     def slack(self, layer: ConvLayer) -> int:
         """Elements behind the last plane of the input that loads touch."""
         source = layer.source
         down, across = self.grid(layer)
-        line = (down - 1) * self.rows * layer.strides[0] + self.passes * self.step - 1
+        line = (down * self.down - self.rows) * layer.strides[0] + self.passes * self.step - 1
         column = (across - 1) * self.columns * layer.strides[1] + self.line - 1
         begin = source.origin - layer.pads[0] * source.pitch - layer.pads[1]
         return max(0, begin + line * source.pitch + column + 1 - source.plane)
 
 
-def tile_of(layer: ConvLayer, rows: int, columns: int, chunk: int | None = None) -> Tile | None:
-    """The tile of that many pixels, with `chunk` channels at a time (None: up to 8); None if it cannot be."""
+def tile_of(layer: ConvLayer, rows: int, columns: int, chunk: int | None = None, pixels: int = 1) -> Tile | None:
+    """The tile of that many threads, with `chunk` channels at a time (None: up to 8); None if it cannot be."""
     (height, width), (down, across) = layer.kernel, layer.strides
     threads = -(-rows * columns // _WARP) * _WARP
     lines = (rows - 1) * down + (height - 1) * layer.dilations[0] + 1
@@ -77,13 +86,14 @@ def tile_of(layer: ConvLayer, rows: int, columns: int, chunk: int | None = None)
     channel = passes * step * pitch
     if chunk is None:
         depth = layer.weights.shape[1]
-        chunk = max(1, min(8, depth, _MOST_AHEAD // passes, _MOST_SHARED // (8 * channel)))
-    tile = Tile(rows, columns, threads, lines, line, passes, step, phase, pitch, chunk)
+        chunk = max(1, min(8, depth, _MOST_AHEAD // (passes * pixels), _MOST_SHARED // (8 * channel)))
+    tile = Tile(rows, columns, threads, lines, line, passes, step, phase, pitch, chunk, pixels)
     return tile if tile.shared <= 48 * 1024 else None
 
 
-def choose(layer: ConvLayer, channels: int, threads: tuple[int, int] = (96, _MOST_THREADS)) -> Tile:
-    """The tile with the fewest instructions for the layer when a thread computes `channels` output channels.
+def choose(layer: ConvLayer, channels: int, threads: tuple[int, int] = (96, _MOST_THREADS), pixels: int = 1) -> Tile:
+    """The tile with the fewest instructions for the layer when a thread computes `channels` output channels of so many
+    pixels.
 
     Blocks have between the two numbers of threads, fewer only where the output is small. Raises TargetError if not even
     one row of a tile's input can be loaded at once.
@@ -92,14 +102,14 @@ def choose(layer: ConvLayer, channels: int, threads: tuple[int, int] = (96, _MOS
     taps = layer.kernel[0] * layer.kernel[1]
     multiplies = max(1.0, layer.density * channels * taps)  # of an input channel
     best: tuple[float, int, Tile] | None = None
-    fewest = min(threads[0], height * width)
+    fewest = min(threads[0], -(-height // pixels) * width)
     for columns in range(1, min(width, threads[1]) + 1):
-        for rows in range(1, min(height, threads[1] // columns) + 1):
-            tile = tile_of(layer, rows, columns)
+        for rows in range(1, min(-(-height // pixels), threads[1] // columns) + 1):
+            tile = tile_of(layer, rows, columns, pixels=pixels)
             if tile is None or tile.threads < fewest - _WARP + 1:
                 continue
             down, across = tile.grid(layer)
-            issued = multiplies + taps + 2 * tile.passes + 2 / tile.chunk
+            issued = multiplies + taps + 2 * tile.passes * pixels + 2 / tile.chunk
             cost = down * across * tile.threads * issued
             if best is None or (cost, -columns) < best[:2]:
                 best = (cost, -columns, tile)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import os
 import re
-import resource
 import shutil
 import subprocess
 import sys
@@ -102,14 +101,16 @@ def assemble(
         source, result = Path(folder) / "source.ptx", Path(folder) / "result.cubin"
         source.write_text(ptx, encoding="ascii")
         began = time.perf_counter()
-        with subprocess.Popen(
-            [tool, *flags, str(source), "-o", str(result)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        ) as process:
-            resource.prlimit(process.pid, resource.RLIMIT_AS, (memory, memory))
-            log, _ = process.communicate()
-        seconds = time.perf_counter() - began
-        if process.returncode or not result.exists():
-            what = f"ptxas for {arch} ended with {process.returncode} (memory limit {memory >> 20} MiB)"
+        limited = ["/bin/sh", "-c", f'ulimit -v {memory >> 10} && exec "$0" "$@"']  # before it has allocated anything
+        done = subprocess.run(
+            [*limited, tool, *flags, str(source), "-o", str(result)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        log, seconds = done.stdout, time.perf_counter() - began
+        if done.returncode or not result.exists():
+            what = f"ptxas for {arch} ended with {done.returncode} (memory limit {memory >> 20} MiB)"
             raise ToolchainError(_refused(what, log, ptx))
         image = result.read_bytes()
     facts = _facts(log)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from packer.ir import DType
 from targets.cuda.emit.ptx import Builder, f32
 
-__all__ = ["fetch", "store", "widen"]
+__all__ = ["fetch", "narrow", "store", "widen"]
 
 _KINDS = {DType.F32: ("f", "f32"), DType.F16: ("h", "b16")}  # register, type of the instruction
 
@@ -26,8 +26,13 @@ def widen(b: Builder, dtype: DType, element: str) -> str:
     return b.new("f", "cvt.f32.f16", element) if dtype is DType.F16 else element
 
 
+def narrow(b: Builder, dtype: DType, element: str) -> str:
+    """An element as a half, rounded to nearest even."""
+    return element if dtype is DType.F16 else b.new("h", "cvt.rn.f16.f32", element)
+
+
 def store(b: Builder, dtype: DType, address: str, value: str) -> None:
     """Store a float32, rounded to nearest even where the element type is f16."""
     if dtype is DType.F16:
-        value = b.new("h", "cvt.rn.f16.f32", value)
+        value = narrow(b, DType.F32, value)
     b.emit(f"st.global.{_KINDS[dtype][1]} {address}, {value}")

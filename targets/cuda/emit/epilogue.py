@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from targets.cuda.emit.activation import activate
-from targets.cuda.emit.address import Cursor, Pointer
+from targets.cuda.emit.address import Cursor, Pointer, pixel, pointer
 from targets.cuda.emit.element import fetch, store, widen
 from targets.cuda.emit.ptx import Builder
 from targets.cuda.layer import ConvLayer
 
-__all__ = ["finish"]
+__all__ = ["Pixel", "finish", "pixel_of"]
 
 
-def finish(
-    b: Builder,
-    layer: ConvLayer,
-    channels: Sequence[int],
-    sums: Sequence[str],
-    target: Pointer,
-    residual: Pointer | None,
-) -> None:
-    """Finish the sums of the ascending output channels and store them; `target` and `residual` point to the pixel in
-    channel 0."""
-    out = Cursor(b, target)
-    added = None if residual is None else Cursor(b, residual)
+@dataclass(frozen=True, slots=True)
+class Pixel:
+    """Where a thread's pixel is in channel 0 of output and residual; none where a predicate of `outside` holds."""
+
+    outside: tuple[str, ...]
+    target: Pointer
+    residual: Pointer | None
+
+
+def pixel_of(b: Builder, layer: ConvLayer, image: str, y: str, x: str, outside: Sequence[str]) -> Pixel:
+    """The pixel of an image's row y and column x."""
+    target, residual = layer.target, None
+    own = pointer(b, "y", target, pixel(b, target, image, y, x), target.origin)
+    if (added := layer.added) is not None:
+        residual = pointer(b, "residual", added, pixel(b, added, image, y, x), added.origin)
+    return Pixel(tuple(outside), own, residual)
+
+
+def finish(b: Builder, layer: ConvLayer, channels: Sequence[int], sums: Sequence[str], place: Pixel) -> None:
+    """Finish the sums of a pixel's ascending output channels and store them."""
+    end = b.label()
+    for predicate in place.outside:
+        b.emit(f"@{predicate} bra {end}")
+    out = Cursor(b, place.target)
+    added = None if place.residual is None else Cursor(b, place.residual)
     for channel, total in zip(channels, sums, strict=True):
         if added is not None and layer.added is not None:
             own = layer.added.dtype
@@ -32,3 +46,4 @@ def finish(
             total = b.new("f", "add.rn.f32", total, widen(b, own, value))
         address = out.at(layer.target.dtype.bytes * channel * layer.target.plane)
         store(b, layer.target.dtype, address, activate(b, total, layer.activation))
+    b.place(end)

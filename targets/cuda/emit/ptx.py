@@ -15,7 +15,7 @@ __all__ = ["ISA", "TARGET", "Builder", "f32", "f64", "module"]
 
 ISA, TARGET = "5.0", "sm_62"  # CUDA 8 and later take it, for this or a later processor
 # first letter of a register's name -> its type
-_TYPES = {"f": "f32", "h": "b16", "w": "f64", "r": "u32", "d": "u64", "p": "pred"}
+_TYPES = {"f": "f32", "h": "b16", "w": "f64", "r": "u32", "b": "b32", "d": "u64", "p": "pred"}
 
 
 def f32(value: float | np.floating) -> str:
@@ -37,7 +37,7 @@ class Builder:
         self._labels = 0
 
     def register(self, kind: str) -> str:
-        """A new virtual register: f (f32), h (b16), w (f64), r (u32), d (u64) or p (predicate)."""
+        """A new virtual register: f (f32), h (b16), w (f64), r (u32), b (b32), d (u64) or p (predicate)."""
         self._registers[kind] += 1
         return f"%{kind}{self._registers[kind] - 1}"
 

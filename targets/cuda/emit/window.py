@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from targets.cuda.emit.address import Cursor, divide, pixel, pointer
-from targets.cuda.emit.element import fetch, widen
-from targets.cuda.emit.epilogue import finish
-from targets.cuda.emit.multiply import multiply, start
+from targets.cuda.emit.arithmetic import Arithmetic
+from targets.cuda.emit.element import fetch
+from targets.cuda.emit.epilogue import finish, pixel_of
 from targets.cuda.emit.ptx import Builder
 from targets.cuda.layer import ConvLayer
 from targets.cuda.slices import Slice
@@ -27,14 +27,14 @@ _AHEAD = 16  # loads on the way at a time
 class Window:
     """Emits the code that all slices of an entry share when it is made, and then slice by slice."""
 
-    def __init__(self, builder: Builder, layer: ConvLayer, tile: Tile) -> None:
+    def __init__(self, builder: Builder, layer: ConvLayer, arithmetic: type[Arithmetic], tile: Tile) -> None:
         b = builder
-        self._b, self._layer, self._tile = builder, layer, tile
+        self._b, self._layer, self._arithmetic, self._tile = builder, layer, arithmetic, tile
         down, across = tile.grid(layer)
         thread = b.new("r", "mov.u32", "%tid.x")
         image = b.new("r", "mov.u32", "%ctaid.y")
         row, column = divide(b, b.new("r", "mov.u32", "%ctaid.x"), across, down * across)
-        top, left = b.new("r", "mul.lo.u32", row, tile.rows), b.new("r", "mul.lo.u32", column, tile.columns)
+        top, left = b.new("r", "mul.lo.u32", row, tile.down), b.new("r", "mul.lo.u32", column, tile.columns)
         self._shared = b.new("r", "mov.u32", "shared")
         self._stage(thread, image, top, left)
         self._own(thread, image, top, left)
@@ -57,50 +57,48 @@ class Window:
         self._staged = b.new("r", "mad.lo.u32", at, 4, self._shared)
 
     def _own(self, thread: str, image: str, top: str, left: str) -> None:
-        """Where the thread's window begins in shared memory, and where its pixel is in the output."""
+        """Where the thread's window begins in shared memory, and where its pixels are in the output."""
         b, layer, tile = self._b, self._layer, self._tile
         row, column = divide(b, thread, tile.columns, tile.threads)
-        outside = []
+        spare = []
         if tile.rows * tile.columns < tile.threads:
-            outside.append(b.new("p", "setp.ge.u32", row, tile.rows))
+            spare.append(b.new("p", "setp.ge.u32", row, tile.rows))
             row = b.new("r", "min.u32", row, tile.rows - 1)
         at = b.new("r", "mad.lo.u32", row, layer.strides[0] * tile.pitch, column)
         self._window = b.new("r", "mad.lo.u32", at, 4, self._shared)
         y, x = b.new("r", "add.u32", top, row), b.new("r", "add.u32", left, column)
-        if layer.target.height % tile.rows:
-            outside.append(b.new("p", "setp.ge.u32", y, layer.target.height))
-        if layer.target.width % tile.columns:
-            outside.append(b.new("p", "setp.ge.u32", x, layer.target.width))
-        self._outside = outside
-        self._target = pointer(b, "y", layer.target, pixel(b, layer.target, image, y, x), layer.target.origin)
-        self._residual = None
-        if layer.added is not None:
-            self._residual = pointer(b, "residual", layer.added, pixel(b, layer.added, image, y, x), layer.added.origin)
+        self._pixels = []
+        for number in range(tile.pixels):
+            line, outside = b.new("r", "add.u32", y, number * tile.rows) if number else y, list(spare)
+            if layer.target.height % tile.down:
+                outside.append(b.new("p", "setp.ge.u32", line, layer.target.height))
+            if layer.target.width % tile.columns:
+                outside.append(b.new("p", "setp.ge.u32", x, layer.target.width))
+            self._pixels.append(pixel_of(b, layer, image, line, x, outside))
 
     def slice(self, slice: Slice) -> None:
         """The code of a slice, up to the stores."""
         b, tile = self._b, self._tile
-        sums = start(b, slice.bias)
+        sums = self._arithmetic(b, slice.bias)
+        kind, type = sums.register
         used = np.flatnonzero(slice.weights.any(axis=(0, 2, 3)))
         chunks = [used[i : i + tile.chunk] for i in range(0, len(used), tile.chunk)]
-        cursor = Cursor(b, self._source)
+        cursors = [Cursor(b, self._source) for _ in range(tile.pixels)]
         for batch in self._batches(chunks[0], slice.first, 0) if chunks else ():
-            self._put(batch, self._load(cursor, batch))
+            self._put(batch, self._load(cursors, batch))
         for number, chunk in enumerate(chunks):
             b.emit("bar.sync 0")
             ahead = chunks[number + 1] if number + 1 < len(chunks) else ()
             batches = self._batches(ahead, slice.first, (number + 1) % 2) or [[]]
             taps = list(self._taps(chunk, slice.weights, number % 2))
             for part, batch in enumerate(batches):
-                values = self._load(cursor, batch)
+                values = self._load(cursors, batch)
                 for offset, weights in taps[part * len(taps) // len(batches) : (part + 1) * len(taps) // len(batches)]:
-                    multiply(b, sums, b.new("f", "ld.shared.f32", f"[{self._window}+{4 * offset}]"), weights)
+                    sums.multiply(b.new(kind, f"ld.shared.{type}", f"[{self._window}+{4 * offset}]"), weights)
                 self._put(batch, values)
-        end = b.label()
-        for predicate in self._outside:
-            b.emit(f"@{predicate} bra {end}")
-        finish(b, self._layer, slice.channels, sums, self._target, self._residual)
-        b.place(end)
+            sums.settle()
+        for own, place in zip(sums.sums(), self._pixels, strict=True):
+            finish(b, self._layer, slice.channels, own, place)
 
     def _taps(self, chunk: np.ndarray, weights: np.ndarray, buffer: int) -> Iterator[tuple[int, np.ndarray]]:
         """Offset of each element of the window that is used from its begin in shared memory, and its weights."""
@@ -122,12 +120,19 @@ class Window:
             for place, channel in enumerate(chunk)
             for p in range(tile.passes)
         ]
-        return [offsets[i : i + _AHEAD] for i in range(0, len(offsets), _AHEAD)]
+        most = _AHEAD // tile.pixels
+        return [offsets[i : i + most] for i in range(0, len(offsets), most)]
 
-    def _load(self, cursor: Cursor, batch: Sequence[tuple[int, int]]) -> list[str]:
-        return [fetch(self._b, self._layer.source.dtype, cursor.at(offset)) for offset, _ in batch]
+    def _load(self, cursors: Sequence[Cursor], batch: Sequence[tuple[int, int]]) -> list[list[str]]:
+        """The elements that the windows of all pixels have at the same place."""
+        source = self._layer.source
+        further = source.dtype.bytes * self._tile.rows * self._layer.strides[0] * source.pitch
+        return [
+            [fetch(self._b, source.dtype, cursor.at(offset + i * further)) for i, cursor in enumerate(cursors)]
+            for offset, _ in batch
+        ]
 
-    def _put(self, batch: Sequence[tuple[int, int]], values: Sequence[str]) -> None:
-        for value, (_, offset) in zip(values, batch, strict=True):
-            widened = widen(self._b, self._layer.source.dtype, value)
-            self._b.emit(f"st.shared.f32 [{self._staged}+{offset}], {widened}")
+    def _put(self, batch: Sequence[tuple[int, int]], values: Sequence[Sequence[str]]) -> None:
+        for elements, (_, offset) in zip(values, batch, strict=True):
+            value = self._arithmetic.operand(self._b, self._layer.source.dtype, elements)
+            self._b.emit(f"st.shared.{self._arithmetic.register[1]} [{self._staged}+{offset}], {value}")

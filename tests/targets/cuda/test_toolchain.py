@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from packer.ir import DType
-from targets.cuda import toolchain
+from targets.cuda import slices, toolchain
 from targets.cuda.cache import Cache
 from targets.cuda.cubin import code_bytes, machine_instructions
-from targets.cuda.emit import emit
+from targets.cuda.emit import emit, settings_of
 from targets.cuda.emit.ptx import module
 from targets.cuda.rounding import round20
 from targets.cuda.template import specialised
@@ -73,6 +73,24 @@ def test_rounded_weights_need_no_constants() -> None:
     rounded = assemble(emit(used)[0].ptx, "sm_62")
     assert exact.constants > rounded.constants + 2 * np.count_nonzero(layer.weights)
     assert rounded.constants < 400
+    assert machine_instructions(exact) < 1.02 * machine_instructions(rounded)
+
+
+@pytest.mark.slow
+@needs_compilers
+def test_values_beyond_the_constant_bank_cost_an_instruction_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = np.zeros((64, 48, 3, 3), np.float32)
+    rng = np.random.default_rng(0)
+    weights.reshape(-1)[rng.permutation(weights.size)[:20_000]] = rng.standard_normal(20_000)
+    layer = layer_of(weights, (28, 28))
+    settings = replace(settings_of(layer, 16), multiplies=1 << 20)
+    split = [assemble(kernel.ptx, "sm_62") for kernel in emit(layer, settings)]
+    monkeypatch.setattr(slices, "MOST_VALUES", 1 << 20)
+    (kernel,) = emit(layer, settings)
+    whole = assemble(kernel.ptx, "sm_62")
+    assert [cubin.constants < 65_536 for cubin in split] == [True, True]
+    assert whole.constants > 65_536
+    assert machine_instructions(whole) > sum(map(machine_instructions, split)) + 3000
 
 
 @needs_compilers
