@@ -48,7 +48,7 @@ def pack(
         str, typer.Option("--activations", metavar="f32|f16", help="How a GPU stores what lies between operators.")
     ] = "f32",
     placement: Annotated[
-        str, typer.Option("--placement", metavar="cost|device", help="On a GPU runs what is faster there, or all it can.")
+        str, typer.Option("--placement", metavar="cost|device", help="A GPU runs what is faster there, or all it can.")
     ] = "cost",
     device_code: Annotated[
         str, typer.Option("--device-code", metavar="cubin|ptx", help="For a GPU; PTX is there in any case.")

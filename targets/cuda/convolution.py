@@ -42,11 +42,10 @@ def tiers(graph: Graph, node: Node) -> tuple[str, ...]:
     if not np.isfinite(weights).all():
         return ()
     found = ["t3"]
-    if graph.density(node.inputs[1]) <= _SPARSE:
-        if np.count_nonzero(weights) <= _MOST_CODE:
-            found.append("t1")
-            if cache_resident(weights) is not None:
-                found.append("t1c")
+    if graph.density(node.inputs[1]) <= _SPARSE and np.count_nonzero(weights) <= _MOST_CODE:
+        found.append("t1")
+        if cache_resident(weights) is not None:
+            found.append("t1c")
     return tuple(found)
 
 
