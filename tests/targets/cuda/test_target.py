@@ -1,0 +1,152 @@
+"""What the packer makes of whole networks for a board with a GPU: places, halos, memory, programs to fall back on."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from packer.api import compile_model
+from packer.bundle.model import Place, Program
+from packer.importers import import_onnx
+from packer.passes import optimize
+from targets.base import DEVICE_KERNELS, Layout, TargetError, names, resolve, stored_bytes
+from targets.cuda.state import State
+
+
+def network(batch: int = 1) -> onnx.ModelProto:
+    """Two branches of convolutions with pads of 1 and 2, joined, then a convolution and what no GPU does here (TopK)."""
+    rng = np.random.default_rng(0)
+    weights = {
+        name: (rng.standard_normal(shape) * (rng.random(shape) < 0.2)).astype(np.float32)
+        for name, shape in {"a": (32, 8, 3, 3), "b": (16, 8, 5, 5), "c": (24, 48, 3, 3), "d": (24, 24, 3, 3)}.items()
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "a"], ["left"], "left", pads=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["x", "b"], ["right"], "right", pads=[2, 2, 2, 2]),
+        helper.make_node("Concat", ["left", "right"], ["both"], "join", axis=1),
+        helper.make_node("Conv", ["both", "c"], ["third"], "third", pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["third"], ["active"], "relu"),
+        helper.make_node("Conv", ["active", "d"], ["fourth"], "fourth", pads=[1, 1, 1, 1]),
+        helper.make_node("Add", ["active", "fourth"], ["sum"], "add"),
+        helper.make_node("Conv", ["sum", "d"], ["fifth"], "fifth", pads=[1, 1, 1, 1]),
+        helper.make_node("Flatten", ["fifth"], ["flat"], "flat"),
+        helper.make_node("TopK", ["flat", "k"], ["best", "where"], "best"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "branches",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 8, 14, 17])],
+        [
+            helper.make_tensor_value_info("best", TensorProto.FLOAT, [batch, 3]),
+            helper.make_tensor_value_info("where", TensorProto.INT64, [batch, 3]),
+        ],
+        [numpy_helper.from_array(array, name) for name, array in {**weights, "k": np.array([3])}.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def compiled(batch: int = 1, **options: str) -> tuple[Program, ...]:
+    options = {"placement": "device", "device_code": "ptx", **options}
+    return compile_model(network(batch), targets=["jetson"], golden=False, **options).programs  # type: ignore[arg-type]
+
+
+def test_boards_are_targets_with_aliases() -> None:
+    assert {"jetson", "jetson-tx2", "jetson-orin", "h200"} <= set(names())
+    assert resolve("jetson-tx2").name == "jetson"
+    assert resolve("jetson").device == "sm_62"
+
+
+def test_programs_of_the_processor_follow() -> None:
+    device, *others = compiled()
+    assert (device.target, device.arch, device.device) == ("jetson", "aarch64", "sm_62")
+    assert {(p.target, p.device, len(p.modules)) for p in others} == {("cpu-jetson-tx2", "", 0)}
+    assert len(others) == 4
+
+
+def test_what_can_runs_on_the_device() -> None:
+    program = compiled()[0]
+    on_host = [step.kernel for step in program.steps if step.kernel not in DEVICE_KERNELS]
+    assert on_host == ["top_k"]
+    assert [step.kernel for step in program.steps].count("put") == 1
+    assert [step.kernel for step in program.steps].count("get") == 1
+    for step in program.steps:
+        for number in (*step.inputs, *step.outputs):
+            place = program.tensors[number].place
+            assert step.kernel != "launch" or place in (Place.DEVICE, Place.SEGMENT)
+
+
+def test_every_entry_is_in_its_module() -> None:
+    program = compiled()[0]
+    for step in (step for step in program.steps if step.kernel in DEVICE_KERNELS):
+        found = {attribute.name: attribute for attribute in step.attributes}
+        entries, modules = found["entries"].text.split(","), found["module"].ints
+        assert len(entries) == len(modules) == len(found["threads"].ints) == len(found["grid"].ints) // 3
+        for entry, module in zip(entries, modules, strict=True):
+            text = program.modules[module].ptx
+            assert f".entry {entry}(" in text
+            operands = sum(number >= 0 for number in (*step.inputs, *step.outputs))
+            assert text.count(".param .u64") == operands
+
+
+def test_joined_values_lie_in_one_with_the_halo_of_all_readers() -> None:
+    graph = optimize(import_onnx(network()))
+    state = State(graph)
+    assert state.halo("x") == (2, 2, 2, 2)
+    assert state.halo("both") == state.halo("left") == state.halo("right") == (1, 1, 1, 1)
+    program = compiled()[0]
+    joined = next(tensor for tensor in program.tensors if tensor.name == "both" and tensor.layout is Layout.PLANES)
+    views = {tensor.name: tensor for tensor in program.tensors if tensor.root >= 0}
+    assert program.tensors[views["left"].root] is joined
+    assert views["right"].within[1] == (32, 48)
+    assert views["right"].halo == joined.halo
+
+
+def test_several_images_are_joined_by_copies() -> None:
+    program = compiled(2)[0]
+    assert not [tensor for tensor in program.tensors if tensor.root >= 0 and tensor.layout is Layout.PLANES]
+    assert any(step.nodes == ("join",) for step in program.steps)
+
+
+def test_planes_with_halos_share_memory_with_their_like_alone() -> None:
+    program = compiled()[0]
+    roots = [t for t in program.tensors if t.place is Place.DEVICE and t.root < 0]
+    spans = [(t.offset, t.offset + stored_bytes(t.type, t.layout, t.halo)) for t in roots]
+    assert max(end for _, end in spans) <= program.device_bytes
+    shared = 0
+    for (one, a), (other, b) in combinations(zip(roots, spans, strict=True), 2):
+        if a[0] < b[1] and b[0] < a[1]:
+            shared += 1
+            assert one.halo == other.halo
+            if one.halo:
+                assert one.type.shape[2:] == other.type.shape[2:]
+                plane = (a[1] - a[0]) // one.type.shape[1]
+                assert (a[0] - b[0]) % plane == 0
+    assert shared
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"weight_rounding": "19bit"}, "weight rounding: expected off, auto, 20bit, got '19bit'"),
+        ({"activations": "f8"}, "activations: expected f32, f16, got 'f8'"),
+        ({"placement": "gpu"}, "placement: expected cost, device, got 'gpu'"),
+        ({"device_code": "sass"}, "device code: expected cubin, ptx, got 'sass'"),
+    ],
+)
+def test_unknown_settings_are_refused(option: dict[str, str], message: str) -> None:
+    with pytest.raises(TargetError, match=message):
+        compiled(**option)
+
+
+def test_tolerance_of_the_sample_follows_the_rounding() -> None:
+    found = {
+        rounding: compile_model(network(), targets=["jetson"], device_code="ptx", weight_rounding=rounding)
+        .goldens[0]
+        .rtol
+        for rounding in ("off", "20bit")
+    }
+    assert found["off"] == 1e-4 < found["20bit"] < 1e-2
