@@ -10,6 +10,7 @@ from packer.ir.ops import (
     Binary,
     Cast,
     Concat,
+    Conv,
     DequantizeLinear,
     Expand,
     LpNormalize,
@@ -28,7 +29,7 @@ from packer.ir.ops import (
     Where,
 )
 from targets.cuda.array import Array
-from targets.cuda.generic import elementwise, movement, normalize, pool, reduce, softmax
+from targets.cuda.generic import conv, elementwise, movement, normalize, pool, reduce, softmax
 from targets.cuda.generic.access import Constants, Inputs
 from targets.cuda.kernel import Code
 
@@ -42,6 +43,7 @@ GENERIC: dict[type[Op], Callable[[Any, Inputs, Sequence[Array], Constants], Code
     Binary: elementwise.binary_,
     Cast: elementwise.cast_,
     Concat: movement.concat,
+    Conv: conv.conv,
     DequantizeLinear: elementwise.dequantize,
     Expand: movement.expand,
     LpNormalize: normalize.lp_normalize,
