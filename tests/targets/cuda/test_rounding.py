@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from packer.ir.ops import Conv
 from targets.cuda.rounding import relative_error, round20, rounded
 
 
@@ -31,9 +32,28 @@ def test_halves_zeros_and_infinities_are_exact() -> None:
     np.testing.assert_array_equal(round20(special).view(np.uint32), special.view(np.uint32))
 
 
-def test_error_is_as_designed() -> None:
-    w = np.random.default_rng(2).standard_normal((64, 64, 3, 3)).astype(np.float32)
-    assert 0.8e-4 < relative_error(w, round20(w)) < 1.4e-4
+@pytest.mark.parametrize("density", [0.05, 0.5, 1.0])
+def test_error_is_that_of_the_layer(density: float) -> None:
+    rng = np.random.default_rng(2)
+    w = rng.standard_normal((64, 64, 3, 3)).astype(np.float32)
+    w[rng.random(w.shape) >= density] = 0
+    error = relative_error(w, round20(w))
+    assert 0.8e-4 < error < 1.4e-4
+    x, conv = np.maximum(rng.standard_normal((1, 64, 12, 12)), 0), Conv((1, 1), (1, 1, 1, 1), (1, 1))
+    (exact,), (used,) = (conv.reference(x, weights.astype(np.float64), None) for weights in (w, round20(w)))
+    assert error == pytest.approx(np.linalg.norm(used - exact) / np.linalg.norm(exact), rel=0.1)
+
+
+def test_errors_of_one_sign_add_up() -> None:
+    """Activations are not negative: what all weights are too large by is worse than the same without order."""
+    w = np.random.default_rng(4).standard_normal((16, 1000))
+    signs = np.random.default_rng(5).choice([-1, 1], w.shape)
+    assert relative_error(w, w + 1e-3) > 10 * relative_error(w, w + 1e-3 * signs)
+
+
+def test_nothing_is_wrong_with_nothing() -> None:
+    assert relative_error(np.zeros((3, 2)), np.zeros((3, 2))) == 0
+    assert relative_error(np.ones((3, 2)), np.ones((3, 2))) == 0
 
 
 def test_budget_decides() -> None:
