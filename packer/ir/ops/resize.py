@@ -68,14 +68,14 @@ class Resize(Op):
 
     def dependence(self, inputs: Sequence[TensorType | None]) -> tuple[Dependence, ...]:
         (x,), _ = operands(inputs, 1)
-        return full_along(self._resized(x.shape), x.rank)
+        return full_along(self.resized(x.shape), x.rank)
 
     def part(self, box: Box, inputs: Sequence[TensorType | None]) -> Part:
         (x,), _ = operands(inputs, 1)
         op = replace(self, shape=extents_of(box))
-        return Part(op, (widened(box, x.shape, self._resized(x.shape)),), box)
+        return Part(op, (widened(box, x.shape, self.resized(x.shape)),), box)
 
-    def _resized(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+    def resized(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The axes of an input of `shape` whose outputs are not simply its entries."""
         if self.coordinate == "tf_crop_and_resize":
             return tuple(range(len(shape)))
@@ -88,21 +88,42 @@ class Resize(Op):
         if not math.prod(self.shape):
             return (np.zeros(self.shape, x.dtype),)
         y, outside = x if self.mode == "nearest" else x.astype(np.float64), np.zeros((), bool)
-        for axis, extent in enumerate(x.shape):
-            cropped = self.coordinate == "tf_crop_and_resize"
-            if self.shape[axis] == extent and self.scales[axis] == 1 and not cropped:
-                continue
-            place = self._places(axis, extent)
-            if cropped:
-                beyond = (place < 0) | (place > extent - 1)
-                outside = outside | beyond.reshape([-1 if i == axis else 1 for i in range(x.ndim)])
+        for axis in self.resized(x.shape):
+            extent = x.shape[axis]
+            outside = outside | self.beyond(axis, extent).reshape([-1 if i == axis else 1 for i in range(x.ndim)])
             if self.mode == "nearest":
-                y = np.take(y, self._round(place), axis, mode="clip")
+                y = np.take(y, self.positions(axis, extent), axis)
             else:
-                matrix = self._matrix(place, extent, min(1.0, self.scales[axis]) if self.antialias else 1.0)
-                y = np.moveaxis(np.tensordot(y, matrix, (axis, 1)), -1, axis)
+                y = np.moveaxis(np.tensordot(y, self.matrix(axis, extent), (axis, 1)), -1, axis)
         filler = np.asarray(self.extrapolation).astype(x.dtype)
         return (np.where(outside, filler, np.ascontiguousarray(y).astype(x.dtype)),)
+
+    def beyond(self, axis: int, extent: int) -> np.ndarray:
+        """Which output entries along axis are outside of an input of `extent`, [out]: the extrapolation."""
+        if self.coordinate != "tf_crop_and_resize":
+            return np.zeros(self.shape[axis], bool)
+        place = self._places(axis, extent)
+        return np.asarray((place < 0) | (place > extent - 1))
+
+    def positions(self, axis: int, extent: int) -> np.ndarray:
+        """The position in the input of the one that each output entry along axis is (nearest), [out]."""
+        return np.asarray(np.clip(self._round(self._places(axis, extent)), 0, extent - 1))
+
+    def matrix(self, axis: int, extent: int) -> np.ndarray:
+        """The weights of the inputs of each output along axis (linear and cubic), [out, extent]; with antialias the
+        kernel is 1 / scale times as wide."""
+        place, scale = self._places(axis, extent), min(1.0, self.scales[axis]) if self.antialias else 1.0
+        radius = math.ceil((1 if self.mode == "linear" else 2) / scale)
+        taps = np.floor(place).astype(np.int64)[:, None] + np.arange(1 - radius, radius + 1)
+        distance = (place[:, None] - taps) * scale
+        weights = linear_kernel(distance) if self.mode == "linear" else cubic_kernel(distance, self.cubic_a)
+        if self.exclude_outside:
+            weights = weights * ((taps >= 0) & (taps < extent))
+        total = weights.sum(1, keepdims=True)
+        weights = np.divide(weights, total, out=np.zeros_like(weights), where=total != 0)
+        matrix = np.zeros((place.size, extent))
+        np.add.at(matrix, (np.arange(place.size)[:, None], np.clip(taps, 0, extent - 1)), weights)
+        return matrix
 
     def _places(self, axis: int, extent: int) -> np.ndarray:
         """The position in the input of each output entry along axis."""
@@ -135,17 +156,3 @@ class Resize(Op):
             case _:
                 place = np.ceil(place)
         return place.astype(np.int64)
-
-    def _matrix(self, place: np.ndarray, extent: int, scale: float) -> np.ndarray:
-        """The weights [out, extent] of the inputs of each output; the kernel is 1 / scale times as wide (antialias)."""
-        radius = math.ceil((1 if self.mode == "linear" else 2) / scale)
-        taps = np.floor(place).astype(np.int64)[:, None] + np.arange(1 - radius, radius + 1)
-        distance = (place[:, None] - taps) * scale
-        weights = linear_kernel(distance) if self.mode == "linear" else cubic_kernel(distance, self.cubic_a)
-        if self.exclude_outside:
-            weights = weights * ((taps >= 0) & (taps < extent))
-        total = weights.sum(1, keepdims=True)
-        weights = np.divide(weights, total, out=np.zeros_like(weights), where=total != 0)
-        matrix = np.zeros((place.size, extent))
-        np.add.at(matrix, (np.arange(place.size)[:, None], np.clip(taps, 0, extent - 1)), weights)
-        return matrix

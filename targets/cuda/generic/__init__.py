@@ -13,13 +13,18 @@ from packer.ir.ops import (
     Conv,
     DequantizeLinear,
     Expand,
+    Gather,
+    GatherElements,
+    GatherND,
     LpNormalize,
     Normalize,
     Op,
+    Pad,
     Pool,
     QuantizeLinear,
     Reduce,
     Reshape,
+    Resize,
     ScaleShift,
     Slice,
     Softmax,
@@ -29,7 +34,7 @@ from packer.ir.ops import (
     Where,
 )
 from targets.cuda.array import Array
-from targets.cuda.generic import conv, elementwise, movement, normalize, pool, reduce, softmax
+from targets.cuda.generic import conv, elementwise, gather, movement, normalize, pad, pool, reduce, resize, softmax
 from targets.cuda.generic.access import Constants, Inputs
 from targets.cuda.kernel import Code
 
@@ -46,12 +51,17 @@ GENERIC: dict[type[Op], Callable[[Any, Inputs, Sequence[Array], Constants], Code
     Conv: conv.conv,
     DequantizeLinear: elementwise.dequantize,
     Expand: movement.expand,
+    Gather: gather.gather,
+    GatherElements: gather.gather_elements,
+    GatherND: gather.gather_nd,
     LpNormalize: normalize.lp_normalize,
     Normalize: normalize.normalize,
+    Pad: pad.pad,
     Pool: pool.pool,
     QuantizeLinear: elementwise.quantize,
     Reduce: reduce.reduce,
     Reshape: movement.reshape,
+    Resize: resize.resize,
     ScaleShift: elementwise.scale_shift,
     Slice: movement.slice_,
     Softmax: softmax.softmax,

@@ -10,14 +10,14 @@ from targets.cuda.emit.ptx import Builder
 from targets.cuda.generic.access import Walk, address, kernel, load_each, offsets, store_each
 from targets.cuda.kernel import Kernel
 
-__all__ = ["copy", "raw"]
+__all__ = ["copy", "moved"]
 
 _RAW = {1: DType.U8, 2: DType.U16, 4: DType.U32, 8: DType.U64}
 
 
-def raw(dtype: DType) -> DType:
-    """The type that moves elements as they are."""
-    return _RAW[dtype.bytes]
+def moved(source: DType, target: DType) -> tuple[DType, DType]:
+    """The types to load and to store elements as, that are converted only if their types differ."""
+    return (source, target) if source is not target else (_RAW[source.bytes], _RAW[target.bytes])
 
 
 def copy(
@@ -33,9 +33,7 @@ def copy(
     Strides of `source` may be negative or 0; shapes may differ. `which` are the numbers of both parameters; `together`:
     both pointers are multiples of four elements.
     """
-    types = (source.dtype, target.dtype)
-    if source.dtype is target.dtype:
-        types = (raw(source.dtype), raw(target.dtype))
+    types = moved(source.dtype, target.dtype)
     parts: list[tuple[tuple[int, ...], Walk]]  # numbers of the operands that a walk leads to
     if source.shape == target.shape:
         parts = [((0, 1), Walk.over(target.shape, source.strides, target.strides))]
