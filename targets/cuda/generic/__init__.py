@@ -11,12 +11,14 @@ from packer.ir.ops import (
     Cast,
     Concat,
     Conv,
+    ConvTranspose,
     DequantizeLinear,
     Expand,
     Gather,
     GatherElements,
     GatherND,
     LpNormalize,
+    Lrn,
     Normalize,
     Op,
     Pad,
@@ -34,7 +36,20 @@ from packer.ir.ops import (
     Where,
 )
 from targets.cuda.array import Array
-from targets.cuda.generic import conv, elementwise, gather, movement, normalize, pad, pool, reduce, resize, softmax
+from targets.cuda.generic import (
+    conv,
+    conv_transpose,
+    elementwise,
+    gather,
+    lrn,
+    movement,
+    normalize,
+    pad,
+    pool,
+    reduce,
+    resize,
+    softmax,
+)
 from targets.cuda.generic.access import Constants, Inputs
 from targets.cuda.kernel import Code
 
@@ -49,12 +64,14 @@ GENERIC: dict[type[Op], Callable[[Any, Inputs, Sequence[Array], Constants], Code
     Cast: elementwise.cast_,
     Concat: movement.concat,
     Conv: conv.conv,
+    ConvTranspose: conv_transpose.conv_transpose,
     DequantizeLinear: elementwise.dequantize,
     Expand: movement.expand,
     Gather: gather.gather,
     GatherElements: gather.gather_elements,
     GatherND: gather.gather_nd,
     LpNormalize: normalize.lp_normalize,
+    Lrn: lrn.lrn,
     Normalize: normalize.normalize,
     Pad: pad.pad,
     Pool: pool.pool,
