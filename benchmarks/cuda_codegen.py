@@ -1,6 +1,7 @@
-"""What it takes to make sparse kernels for a GPU, and what they are: ten convolutions, two routes, no GPU needed.
+"""What it takes to make sparse kernels for a GPU, and what they are: ten convolutions, three routes, no GPU needed.
 
-"template" is the published route, CUDA C++ -> PTX -> instructions deleted; "direct" emits PTX from the loop nest.
+"template" is the published route, CUDA C++ -> PTX -> instructions deleted; "direct" emits PTX from the loop nest;
+"half2" does so for two pixels at a time in halves, so that an instruction multiplies and adds for both.
 Seconds of compilers are those of one process at a time; results are kept in benchmarks/.cache/cuda, with the seconds
 that they took, so that an interrupted run goes on where it was. "deleted" compares with the kernels of a dense layer.
 """
@@ -30,14 +31,15 @@ from targets.cuda.toolchain import assemble, disassemble, missing
 __all__ = ["Row", "add_arguments", "main", "measure", "run"]
 
 CACHE = Cache(Path(__file__).resolve().parent / ".cache" / "cuda")
-ROUTES = ("direct", "template")
+# route -> how opcodes of its multiply-adds begin
+ROUTES = {"direct": ("FFMA",), "template": ("FFMA",), "half2": ("HFMA2", "HMUL2")}
 _PADDING = ("NOP",)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One operator by one route; times in seconds, sizes in bytes, `share` of FFMA in the machine instructions (None:
-    no disassembler). `compiler` is the time of CUDA C++ -> PTX, once for a shape."""
+    """One operator by one route; times in seconds, sizes in bytes, `share` of multiply-adds in the machine instructions
+    (None: no disassembler). `compiler` is the time of CUDA C++ -> PTX, once for a shape."""
 
     operator: str
     sparsity: float
@@ -94,7 +96,7 @@ def measure(name: str, sparsity: float, route: str, arch: str, rounding: str, de
         max(cubin.registers for cubin in cubins),
         sum(cubin.spilled for cubin in cubins),
         max(cubin.constants for cubin in cubins),
-        _share(cubins),
+        _share(cubins, route),
     )
 
 
@@ -103,7 +105,9 @@ def _rounded(own: ConvLayer, rounding: str) -> ConvLayer:
 
 
 def _kernels(own: ConvLayer, route: str, channels: int) -> list[Kernel]:
-    return emit(own, settings_of(own, channels)) if route == "direct" else specialised(own, channels, CACHE)
+    if route == "template":
+        return specialised(own, channels, CACHE)
+    return emit(own, settings_of(own, channels, "half2" if route == "half2" else "float32"))
 
 
 def _compiler(own: ConvLayer) -> float:
@@ -112,14 +116,14 @@ def _compiler(own: ConvLayer) -> float:
     return sum(shape_of(own, size).compile(CACHE).seconds for size in sizes)
 
 
-def _share(cubins: Sequence[Cubin]) -> float | None:
+def _share(cubins: Sequence[Cubin], route: str) -> float | None:
     counts: Counter[str] = Counter()
     for cubin in cubins:
         opcodes = disassemble(cubin)
         if opcodes is None:
             return None
         counts.update(opcode for opcode in opcodes if opcode not in _PADDING)
-    return counts["FFMA"] / counts.total()
+    return sum(count for opcode, count in counts.items() if opcode.startswith(ROUTES[route])) / counts.total()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -170,12 +174,12 @@ _HEADER = (
     "slowest s",
     "PTX KB",
     "cubin KB",
-    "FFMA",
+    "multiplies",
     "deleted PTX",
     "machine",
     "registers",
     "spills",
-    "FFMA share",
+    "share",
 )
 
 

@@ -9,21 +9,23 @@ from targets.cuda.emit.activation import activate
 from targets.cuda.emit.address import Cursor, Pointer, pixel, pointer
 from targets.cuda.emit.element import fetch, store, widen
 from targets.cuda.emit.ptx import Builder
-from targets.cuda.layer import ConvLayer
+from targets.cuda.layer import ConvLayer, Planes
 
 __all__ = ["Pixel", "finish", "pixel_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class Pixel:
-    """Where a thread's pixel is in channel 0 of output and residual; none where a predicate of `outside` holds."""
+    """A thread's pixel, in channel 0 of output and residual `lines` below where they point; none where a predicate of
+    `outside` holds."""
 
     outside: tuple[str, ...]
     target: Pointer
     residual: Pointer | None
+    lines: int = 0
 
 
-def pixel_of(b: Builder, layer: ConvLayer, image: str, y: str, x: str, outside: Sequence[str]) -> Pixel:
+def pixel_of(b: Builder, layer: ConvLayer, image: str, y: str, x: str, outside: Sequence[str] = ()) -> Pixel:
     """The pixel of an image's row y and column x."""
     target, residual = layer.target, None
     own = pointer(b, "y", target, pixel(b, target, image, y, x), target.origin)
@@ -41,9 +43,13 @@ def finish(b: Builder, layer: ConvLayer, channels: Sequence[int], sums: Sequence
     added = None if place.residual is None else Cursor(b, place.residual)
     for channel, total in zip(channels, sums, strict=True):
         if added is not None and layer.added is not None:
-            own = layer.added.dtype
-            value = fetch(b, own, added.at(own.bytes * channel * layer.added.plane), cache="")
-            total = b.new("f", "add.rn.f32", total, widen(b, own, value))
-        address = out.at(layer.target.dtype.bytes * channel * layer.target.plane)
+            value = fetch(b, layer.added.dtype, added.at(_offset(layer.added, channel, place.lines)), cache="")
+            total = b.new("f", "add.rn.f32", total, widen(b, layer.added.dtype, value))
+        address = out.at(_offset(layer.target, channel, place.lines))
         store(b, layer.target.dtype, address, activate(b, total, layer.activation))
     b.place(end)
+
+
+def _offset(planes: Planes, channel: int, lines: int) -> int:
+    """Bytes to the same column of a channel so many lines down."""
+    return planes.dtype.bytes * (channel * planes.plane + lines * planes.pitch)

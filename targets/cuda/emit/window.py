@@ -7,6 +7,7 @@ each chunk.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -67,14 +68,16 @@ class Window:
         at = b.new("r", "mad.lo.u32", row, layer.strides[0] * tile.pitch, column)
         self._window = b.new("r", "mad.lo.u32", at, 4, self._shared)
         y, x = b.new("r", "add.u32", top, row), b.new("r", "add.u32", left, column)
-        self._pixels = []
+        guards = []
         for number in range(tile.pixels):
-            line, outside = b.new("r", "add.u32", y, number * tile.rows) if number else y, list(spare)
+            outside = list(spare)
             if layer.target.height % tile.down:
-                outside.append(b.new("p", "setp.ge.u32", line, layer.target.height))
+                outside.append(b.new("p", "setp.ge.u32", y, max(0, layer.target.height - number * tile.rows)))
             if layer.target.width % tile.columns:
                 outside.append(b.new("p", "setp.ge.u32", x, layer.target.width))
-            self._pixels.append(pixel_of(b, layer, image, line, x, outside))
+            guards.append(tuple(outside))
+        first = pixel_of(b, layer, image, y, x)
+        self._pixels = [replace(first, outside=own, lines=i * tile.rows) for i, own in enumerate(guards)]
 
     def slice(self, slice: Slice) -> None:
         """The code of a slice, up to the stores."""

@@ -16,6 +16,7 @@ from targets.cuda.toolchain import missing
 from tests.targets.cuda.executed import data_of, execute, expected
 from tests.targets.cuda.layers import ACTIVATIONS, any_layer, layer_of
 
+LONG = (Activation("elu", 0.7), Activation("gelu"), Activation("mish"), Activation("tanh"), Activation("softplus"))
 needs_compiler = pytest.mark.skipif(bool(missing()), reason=missing())
 
 
@@ -90,7 +91,7 @@ def test_template_gives_the_same_bits_as_direct(seed: int) -> None:
         np.testing.assert_array_equal(found, direct)
 
 
-@pytest.mark.parametrize("activation", ACTIVATIONS, ids=lambda a: f"{a.kind}({a.alpha:g},{a.beta:g})")
+@pytest.mark.parametrize("activation", [*ACTIVATIONS, *LONG], ids=lambda a: f"{a.kind}({a.alpha:g},{a.beta:g})")
 @pytest.mark.parametrize("window", [1, 2])
 def test_activations(activation: Activation, window: int) -> None:
     weights = np.random.default_rng(0).standard_normal((5, 3, window, window)).astype(np.float32)
