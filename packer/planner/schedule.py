@@ -273,12 +273,8 @@ class _Emitter:
         self, node: Node, choice: Choice, lowered: Lowered, sources: tuple[int, ...], position: int
     ) -> int | None:
         """The buffer of a dying input that the first output may overwrite: each piece the same box of it."""
-        layout = choice.form.outputs[0]
-        output: tuple[object, ...] = (self.graph.type(node.outputs[0]), layout, ())
-        if layout is Layout.PLANES:
-            type, halo = self.on_device(node.outputs[0])
-            output = (type, layout, halo)
-        if (node.outputs[0], layout) in self.places.of:
+        output = (self.graph.type(node.outputs[0]), choice.form.outputs[0])
+        if (node.outputs[0], choice.form.outputs[0]) in self.places.of:
             return None
         for slot in node.op.inplace:
             name = node.inputs[slot] if slot < len(node.inputs) else None
@@ -287,9 +283,9 @@ class _Emitter:
                 continue
             tensor = self.tensors.all[sources[at]]
             buffer = self.tensors.buffer_of[sources[at]]
-            if buffer < 0 or self.tensors.buffers[buffer].place not in (Place.ARENA, Place.DEVICE):
+            if buffer < 0 or self.tensors.buffers[buffer].place is not Place.ARENA:
                 continue
-            if (tensor.type, tensor.layout, tensor.halo) != output or tensor.root >= 0:
+            if (tensor.type, tensor.layout) != output or tensor.root >= 0:
                 continue
             if any(part is not None and part.reads[slot] != part.writes for part in choice.parts):
                 continue

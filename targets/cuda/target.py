@@ -83,7 +83,8 @@ class CudaTarget:
             Layout.PLANAR if name is None or graph.constant(name) is not None else Layout.PLANES for name in node.inputs
         )
         outputs = (Layout.PLANES,) * len(node.outputs)
-        if Layout.PLANES not in inputs:
+        empty = any(not graph.type(name).elements for name in (*node.inputs, *node.outputs) if name is not None)
+        if empty or Layout.PLANES not in inputs:
             ways = ()
         own = tuple(Form(inputs, outputs, way, _UNCUT[: graph.type(node.outputs[0]).rank], way) for way in ways)
         return own if own and self.placement == "device" else (*own, *self.cpu.forms(graph, node))
