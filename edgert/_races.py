@@ -38,7 +38,7 @@ class Races:
         self.boxes = np.array([_box(tensor) for tensor in tensors], np.int64).reshape(len(tensors), 2, MAX_RANK)
         kinds: dict[object, int] = {}
         self.roots = np.array(
-            [kinds.setdefault((_memory(t), t.offset, t.dtype, t.layout, t.whole), len(kinds)) for t in tensors]
+            [kinds.setdefault((_memory(t), t.offset, t.dtype, t.layout, t.whole, t.halo), len(kinds)) for t in tensors]
         )
 
     def find(self) -> Iterator[tuple[Access, Access]]:
@@ -94,8 +94,8 @@ def _several_cores(steps: Sequence[Step]) -> bool:
 
 
 def _memory(tensor: Tensor) -> tuple[str, int]:
-    """Which memory: the arena, or an input or output."""
-    return tensor.place, 0 if tensor.place == "arena" else tensor.index
+    """Which memory: the arena, the device's, or an input or output."""
+    return tensor.place, 0 if tensor.place in ("arena", "device") else tensor.index
 
 
 def _box(tensor: Tensor) -> tuple[Array, Array]:

@@ -12,7 +12,17 @@ import numpy as np
 from edgert._races import ALL_CORES, Races
 from edgert.dtypes import CONSTANT_ONLY, DTYPES
 from edgert.errors import MalformedError
-from edgert.layouts import DEPTH16, LANES, LAYOUT_NAMES, PLANAR, WEIGHT16, blocked_axis, least_rank, stored_shape
+from edgert.layouts import (
+    DEPTH16,
+    LANES,
+    LAYOUT_NAMES,
+    PLANAR,
+    PLANES,
+    WEIGHT16,
+    blocked_axis,
+    least_rank,
+    stored_shape,
+)
 
 if TYPE_CHECKING:
     from edgert.reader import Bundle, GoldenTensor, Program, Tensor
@@ -22,22 +32,34 @@ __all__ = ["bundle", "tensor_type", "view"]
 HEADER_BYTES = 128
 PAGE = 4096
 ALIGN = 64
+DEVICE_ALIGN = 16
+DEVICE = 4  # the place of tensors in a device's memory
 MAX_RANK = 8
 MAX_BYTES = 1 << 48
+MAX_HALO = (1 << 16) - 1
+MAX_PTX_BYTES = 1 << 28
+MAX_RATIO = 1032  # of a DEFLATE stream: 258 bytes for two bits
 PAIRS_PER_BYTE = 16  # of operands that are compared, for each byte of the metadata
 
 
-def tensor_type(dtype: int, layout: int, place: int, shape: tuple[int, ...], where: str) -> None:
+def tensor_type(
+    dtype: int, layout: int, place: int, shape: tuple[int, ...], halo: tuple[int, ...], where: str
+) -> None:
     """The encoded type of a tensor: known numbers, and a size that 64 bits can count."""
     _expect(dtype in DTYPES, f"{where}.dtype", "an element type of 1 to 12", dtype)
-    _expect(layout < len(LAYOUT_NAMES), f"{where}.layout", "a layout of 0 to 3", layout)
-    _expect(place <= 3, f"{where}.place", "a place of 0 to 3", place)
-    _expect(dtype not in CONSTANT_ONLY or place == 1, f"{where}.place", "a segment for f16 and bf16", place)
+    _expect(layout < len(LAYOUT_NAMES), f"{where}.layout", "a layout of 0 to 4", layout)
+    _expect(place <= 4, f"{where}.place", "a place of 0 to 4", place)
+    reduced = dtype not in CONSTANT_ONLY or place == 1 or (place == DEVICE and DTYPES[dtype] == np.float16)
+    _expect(reduced, f"{where}.place", "a segment for f16 and bf16, or for f16 a device", place)
+    planes = layout == PLANES
+    _expect(planes == (place == DEVICE), f"{where}.layout", "planes on a device, and nowhere else", layout)
+    sides = len(halo) == 4 and 0 < max(halo) <= MAX_HALO and planes and len(shape) == 4
+    _expect(halo == () or sides, f"{where}.halo", f"none, or 4 numbers up to {MAX_HALO} of planes of rank 4", halo)
     _expect(len(shape) <= MAX_RANK, f"{where}.shape", "at most 8 dimensions", len(shape))
     _expect(all(0 <= extent <= MAX_BYTES for extent in shape), f"{where}.shape", "extents of 0 to 2^48", shape)
     _expect(len(shape) >= least_rank(layout), f"{where}.shape", f"{least_rank(layout)} dimensions or more", len(shape))
-    positive = (max(extent, 1) for extent in stored_shape(shape, layout))  # no way past the limit by a dimension of 0
-    size = math.prod(positive) * DTYPES[dtype].itemsize
+    stored = stored_shape(shape, layout, halo)
+    size = math.prod(max(extent, 1) for extent in stored) * DTYPES[dtype].itemsize  # no way past by an extent of 0
     _expect(size <= MAX_BYTES, f"{where}.shape", "a size of at most 2^48 bytes", size)
 
 
@@ -49,7 +71,7 @@ def view(tensor: Tensor, tensors: Sequence[Tensor], where: str) -> None:
     _expect(0 <= tensor.root < len(tensors), f"{where}.root", f"-1 or a tensor below {len(tensors)}", tensor.root)
     root = tensors[tensor.root]
     _expect(root.root == -1, f"{where}.root", "a tensor that is no view", tensor.root)
-    for name in ("dtype", "layout", "place", "index", "offset"):
+    for name in ("dtype", "layout", "place", "index", "offset", "halo"):
         of_root, own = getattr(root, name), getattr(tensor, name)
         _expect(own == of_root, f"{where}.{name}", f"{of_root} as of its root", own)
     rank = len(root.shape)
@@ -57,7 +79,10 @@ def view(tensor: Tensor, tensors: Sequence[Tensor], where: str) -> None:
     _expect(len(tensor.begin) == rank, f"{where}.begin", f"{rank} entries", tensor.begin)
     _expect(tensor.extent_axis == -1, f"{where}.extent_axis", "-1, as it is a view", tensor.extent_axis)
     layout = LAYOUT_NAMES.index(tensor.layout)
-    blocked = () if layout == PLANAR else (1, 2) if layout == WEIGHT16 else (blocked_axis(layout, rank),)
+    dense = layout in (PLANAR, PLANES)
+    blocked = () if dense else (1, 2) if layout == WEIGHT16 else (blocked_axis(layout, rank),)
+    if layout == PLANES:
+        _expect(rank > 1 and root.shape[0] == 1, f"{where}.root", "two dimensions or more, the first 1", root.shape)
     for axis, (first, count, limit) in enumerate(zip(tensor.begin, tensor.shape, root.shape, strict=True)):
         end, got = first + count, f"{first} to {first + count}"
         _expect(first >= 0 and end <= limit, f"{where}.begin[{axis}]", f"a box within {limit}", got)
@@ -66,6 +91,8 @@ def view(tensor: Tensor, tensors: Sequence[Tensor], where: str) -> None:
             _expect(aligned, f"{where}.begin[{axis}]", f"whole blocks of {LANES} of {limit}", got)
         elif layout in (WEIGHT16, DEPTH16) and axis > 0:
             _expect(count == limit, f"{where}.begin[{axis}]", f"all of the kernel's {limit}", got)
+        elif layout == PLANES and axis != 1:
+            _expect(count == limit, f"{where}.begin[{axis}]", f"all {limit} of its root", got)
 
 
 def bundle(found: Bundle, metadata_end: int) -> None:
@@ -103,6 +130,7 @@ def _program(found: Bundle, program: Program, where: str) -> None:
     count, segments = len(program.tensors), len(found.segments)
     _expect(program.target != "" and program.arch != "", where, "a target and an arch", "none")
     _expect(-1 <= program.plan < segments, f"{where}.plan", f"-1 or a segment below {segments}", program.plan)
+    _device(found, program, where)
     for index, tensor in enumerate(program.tensors):
         _place(found, program, tensor, f"{where}.tensors[{index}]")
     for side, place in (("inputs", "input"), ("outputs", "output")):
@@ -121,7 +149,8 @@ def _program(found: Bundle, program: Program, where: str) -> None:
         )
         _expect(all(0 <= i < count for i in step.outputs), f"{inside}.outputs", f"tensors below {count}", step.outputs)
         places = {program.tensors[i].place for i in step.outputs}
-        _expect(places <= {"arena", "output"}, f"{inside}.outputs", "tensors that may be written", sorted(places))
+        writable = places <= {"arena", "output", "device"}
+        _expect(writable, f"{inside}.outputs", "tensors that may be written", sorted(places))
         names = [attribute.name.encode() for attribute in step.attributes]
         _expect(_ascending([b"", *names]), f"{inside}.attributes", "names in ascending order, each once", names)
         _expect(step.kernel != "", f"{inside}.kernel", "a name", "none")
@@ -130,6 +159,32 @@ def _program(found: Bundle, program: Program, where: str) -> None:
     }
     for position in range(len(program.outputs)):
         _expect(position in written, f"{where}.outputs[{position}]", "a step that writes it", "none")
+
+
+def _device(found: Bundle, program: Program, where: str) -> None:
+    """Code for a device, and where there is none neither code nor memory."""
+    if program.device == "":
+        _expect(program.device_bytes == 0, f"{where}.device_bytes", "0 without a device", program.device_bytes)
+        _expect(program.modules == (), f"{where}.modules", "none without a device", len(program.modules))
+    count = len(found.segments)
+    for index, module in enumerate(program.modules):
+        inside = f"{where}.modules[{index}]"
+        _expect((module.cubin_segment, module.ptx_segment) != (-1, -1), inside, "a cubin, PTX or both", "none")
+        codes = (
+            ("cubin", module.cubin_segment, module.cubin_offset, module.cubin_bytes),
+            ("ptx", module.ptx_segment, module.ptx_offset, module.ptx_stored),
+        )
+        for name, segment, offset, stored in codes:
+            if segment == -1:
+                continue
+            _expect(0 <= segment < count, f"{inside}.{name}_segment", f"-1 or a segment below {count}", segment)
+            _expect(offset % ALIGN == 0, f"{inside}.{name}_offset", "a multiple of 64", offset)
+            room = found.segments[segment].length
+            within = stored > 0 and offset + stored <= room
+            _expect(within, f"{inside}.{name}", f"1 byte or more within {room}", f"{stored} at {offset}")
+        if module.ptx_segment >= 0:
+            most = min(MAX_PTX_BYTES, MAX_RATIO * module.ptx_stored)
+            _expect(0 < module.ptx_bytes <= most, f"{inside}.ptx_bytes", f"1 to {most}", module.ptx_bytes)
 
 
 def _schedule(program: Program, where: str) -> None:
@@ -163,9 +218,12 @@ def _place(found: Bundle, program: Program, tensor: Tensor, where: str) -> None:
     """Where a tensor lies, and what of it has meaning; a view is its root's."""
     if tensor.root >= 0:
         return
-    if tensor.place in ("arena", "segment"):
-        _expect(tensor.offset % ALIGN == 0, f"{where}.offset", "a multiple of 64", tensor.offset)
-        room = program.arena_bytes
+    if tensor.place in ("arena", "segment", "device"):
+        device = tensor.place == "device"
+        _expect(not device or program.device != "", f"{where}.place", "one of 0 to 3, as there is no device", 4)
+        unit = DEVICE_ALIGN if device else ALIGN
+        _expect(tensor.offset % unit == 0, f"{where}.offset", f"a multiple of {unit}", tensor.offset)
+        room = program.device_bytes if device else program.arena_bytes
         if tensor.place == "segment":
             _expect(
                 tensor.index < len(found.segments),

@@ -14,6 +14,7 @@ __all__ = [
     "LANES",
     "LAYOUT_NAMES",
     "PLANAR",
+    "PLANES",
     "WEIGHT16",
     "blocked_axis",
     "cut",
@@ -22,8 +23,8 @@ __all__ = [
     "unpack",
 ]
 
-PLANAR, BLOCK16, WEIGHT16, DEPTH16 = range(4)
-LAYOUT_NAMES = ("planar", "block16", "weight16", "depth16")
+PLANAR, BLOCK16, WEIGHT16, DEPTH16, PLANES = range(5)
+LAYOUT_NAMES = ("planar", "block16", "weight16", "depth16", "planes")
 LANES = 16
 
 
@@ -34,21 +35,24 @@ def blocked_axis(layout: int, rank: int) -> int:
 
 def least_rank(layout: int) -> int:
     """The smallest rank that a tensor in this layout can have."""
-    return (0, 1, 3, 1)[layout]
+    return (0, 1, 3, 1, 0)[layout]
 
 
-def stored_shape(shape: tuple[int, ...], layout: int) -> tuple[int, ...]:
-    """The extents with the blocked one rounded up to whole lanes."""
+def stored_shape(shape: tuple[int, ...], layout: int, halo: tuple[int, ...] = ()) -> tuple[int, ...]:
+    """The extents with the blocked one rounded up to whole lanes, or those of planes with their halo."""
     extents = list(shape)
-    if layout != PLANAR:
+    if halo:
+        top, left, bottom, right = halo
+        extents[2:] = top + shape[2] + bottom, -(-(left + shape[3] + right) // 4) * 4
+    if layout not in (PLANAR, PLANES):
         axis = blocked_axis(layout, len(shape))
         extents[axis] = -(-extents[axis] // LANES) * LANES
     return tuple(extents)
 
 
-def stored_elements(shape: tuple[int, ...], layout: int) -> int:
-    """Elements that a tensor of logical `shape` occupies, lanes of padding included."""
-    return math.prod(stored_shape(shape, layout))
+def stored_elements(shape: tuple[int, ...], layout: int, halo: tuple[int, ...] = ()) -> int:
+    """Elements that a tensor of logical `shape` occupies, lanes of padding and halos included."""
+    return math.prod(stored_shape(shape, layout, halo)) if 0 not in shape else 0
 
 
 def cut(stored: Array, whole: tuple[int, ...], begin: tuple[int, ...], shape: tuple[int, ...], layout: int) -> Array:

@@ -14,6 +14,7 @@ import math
 import mmap
 import os
 import struct
+import zlib
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,13 +36,13 @@ from edgert.errors import (
 )
 from edgert.layouts import LAYOUT_NAMES, cut, stored_elements, unpack
 
-__all__ = ["Attribute", "Bundle", "Golden", "GoldenTensor", "Program", "Segment", "Step", "Tensor", "read"]
+__all__ = ["Attribute", "Bundle", "Golden", "GoldenTensor", "Module", "Program", "Segment", "Step", "Tensor", "read"]
 
 MAGIC = b"\x89EDGERT\n"
-MAJOR, MINOR = 1, 1
+MAJOR, MINOR = 1, 2
 HEADER_BYTES = 128
 CHUNK = 1 << 20
-PLACES = ("arena", "segment", "input", "output")
+PLACES = ("arena", "segment", "input", "output", "device")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +59,11 @@ class Segment:
 class Tensor:
     """A tensor of a program; `shape` is logical whatever the layout, `bytes` what it occupies stored.
 
-    `place` is "arena", "segment", "input" or "output"; `index` and `offset` say where in it. Where `extent_axis` is not
-    -1, only the first n entries of that axis have meaning, n being the value of the tensor `extent_count`. Where `root`
-    is not -1, this is a view: the box of that tensor, of shape `whole`, that starts at `begin`, with its `index` and
-    `offset`.
+    `place` is "arena", "segment", "input", "output" or "device"; `index` and `offset` say where in it. Where
+    `extent_axis` is not -1, only the first n entries of that axis have meaning, n being the value of the tensor
+    `extent_count`. Where `root` is not -1, this is a view: the box of that tensor, of shape `whole`, that starts at
+    `begin`, with its `index` and `offset`. `halo` of layout planes: the zeros above, left, below and right of each
+    plane, or ().
     """
 
     name: str
@@ -77,11 +79,12 @@ class Tensor:
     root: int
     begin: tuple[int, ...]
     whole: tuple[int, ...]
+    halo: tuple[int, ...]
 
     @property
     def root_bytes(self) -> int:
         """What the root occupies, or the tensor itself if it is no view."""
-        return stored_elements(self.whole, LAYOUT_NAMES.index(self.layout)) * self.dtype.itemsize
+        return stored_elements(self.whole, LAYOUT_NAMES.index(self.layout), self.halo) * self.dtype.itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +114,28 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Module:
+    """Code for a device: machine code and PTX, each in a segment, or absent (-1).
+
+    The PTX is a raw DEFLATE stream of `ptx_stored` bytes, whose text has `ptx_bytes`.
+    """
+
+    cubin_segment: int
+    cubin_offset: int
+    cubin_bytes: int
+    ptx_segment: int
+    ptx_offset: int
+    ptx_stored: int
+    ptx_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """The network compiled for one target and number of cores. `arena_floor` is the lower bound of `arena_bytes`.
 
     `speeds` of the cores are relative to the fastest; none: all alike. `plan` is the segment that tells what the
-    planner decided (edgert.decisions reads it), or -1.
+    planner decided (edgert.decisions reads it), or -1. With a `device`, tensors of that place lie in `device_bytes` of
+    its memory, and steps name `modules` by position.
     """
 
     target: str
@@ -129,6 +149,9 @@ class Program:
     cores: int
     speeds: tuple[float, ...]
     plan: int
+    device: str
+    device_bytes: int
+    modules: tuple[Module, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +202,27 @@ class Bundle:
     def constant(self, tensor: Tensor) -> Array:
         """The logical row-major value of a constant."""
         return unpack(self.stored(tensor), tensor.shape, LAYOUT_NAMES.index(tensor.layout))
+
+    def cubin(self, module: Module) -> bytes:
+        """The machine code of a module; empty if it has none."""
+        return self._code(module.cubin_segment, module.cubin_offset, module.cubin_bytes)
+
+    def ptx(self, module: Module) -> str:
+        """The PTX of a module; empty if it has none. Raises MalformedError if its stream is not that of a text."""
+        stream = self._code(module.ptx_segment, module.ptx_offset, module.ptx_stored)
+        if not stream:
+            return ""
+        unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
+        try:
+            text = unpacker.decompress(stream, module.ptx_bytes + 1)
+            if unpacker.eof and not unpacker.unused_data and len(text) == module.ptx_bytes:
+                return text.decode("ascii")
+        except (zlib.error, UnicodeDecodeError):
+            pass
+        raise MalformedError.of(f"PTX of a module: expected a DEFLATE stream of {module.ptx_bytes} bytes of ASCII")
+
+    def _code(self, segment: int, offset: int, length: int) -> bytes:
+        return b"" if segment < 0 else self.segment(segment)[offset : offset + length].tobytes()
 
     def samples(self, tensors: tuple[GoldenTensor, ...]) -> dict[str, Array]:
         """The stored arrays of a golden's inputs or outputs by name, shaped like the first program's.
@@ -300,12 +344,15 @@ def _program(raw: dict[str, Any], where: str) -> Program:
         raw["cores"],
         tuple(raw["speeds"].tolist()),
         raw["plan"],
+        raw["device"],
+        raw["device_bytes"],
+        tuple(Module(**module) for module in raw["modules"]),
     )
 
 
 def _tensor(raw: dict[str, Any], where: str) -> Tensor:
-    shape = tuple(raw["shape"].tolist())
-    _verify.tensor_type(raw["dtype"], raw["layout"], raw["place"], shape, where)
+    shape, halo = tuple(raw["shape"].tolist()), tuple(raw["halo"].tolist())
+    _verify.tensor_type(raw["dtype"], raw["layout"], raw["place"], shape, halo, where)
     dtype = DTYPES[raw["dtype"]]
     return Tensor(
         raw["name"],
@@ -315,12 +362,13 @@ def _tensor(raw: dict[str, Any], where: str) -> Tensor:
         PLACES[raw["place"]],
         raw["index"],
         raw["offset"],
-        stored_elements(shape, raw["layout"]) * dtype.itemsize,
+        stored_elements(shape, raw["layout"], halo) * dtype.itemsize,
         raw["extent_axis"],
         raw["extent_count"],
         raw["root"],
         tuple(raw["begin"].tolist()),
         shape,
+        halo,
     )
 
 

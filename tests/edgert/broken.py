@@ -1,6 +1,6 @@
 """Broken bundles for each rule of the metadata: what to change in the description, and what the error says.
 
-RULES change `description()`, SPLIT_RULES `split_description()`.
+RULES change `description()`, SPLIT_RULES `split_description()`, DEVICE_RULES `device_description()`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from tests.edgert.edge_files import PAGE
 
-__all__ = ["RULES", "SPLIT_RULES", "G", "P", "at", "together"]
+__all__ = ["DEVICE_RULES", "RULES", "SPLIT_RULES", "G", "P", "at", "together"]
 
 
 def at(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
@@ -48,9 +48,14 @@ RULES: list[tuple[str, Any, str]] = [
     (P + "tensors.0.dtype", 0, "dtype"),
     (P + "tensors.0.dtype", 13, "dtype"),
     (P + "tensors.0.dtype", 11, "place"),
-    (P + "tensors.0.layout", 4, "layout"),
+    (P + "tensors.0.layout", 4, "planes on a device, and nowhere else"),
+    (P + "tensors.0.layout", 5, "a layout of 0 to 4"),
     (P + "tensors.0.layout", 1, "layout"),
-    (P + "tensors.0.place", 4, "place"),
+    (P + "tensors.0.place", 4, "planes on a device, and nowhere else"),
+    (P + "tensors.0.place", 5, "a place of 0 to 4"),
+    (P + "tensors.0.halo", [1, 1, 1, 1], "halo: expected none"),
+    (P + "device_bytes", 1, "0 without a device"),
+    (P + "modules", [{}], "none without a device"),
     (P + "tensors.3.shape", [1, -1, 4, 4], "shape"),
     (P + "tensors.3.shape", [1] * 9, "at most 8 dimensions"),
     (P + "tensors.3.shape", [1, 1 << 40, 1 << 40], "at most 2.48"),
@@ -210,4 +215,84 @@ SPLIT_RULES: list[tuple[str, Callable[[dict[str, Any]], None], str]] = [
     ("two shared steps at once", at(P + "steps.3.core", 255), "memory apart from other cores'"),
     ("more pairs than may be compared", at(P + "steps.2.inputs", [7] * 2000), "at most [0-9]* pairs of operands"),
     ("overlapping roots that differ", at(P + "steps.6.outputs", [13]), "memory apart from other cores'"),
+]
+
+HALO, ROOTED, MODULE = T + "3.halo", T + "5.", P + "modules.0."  # of device_description()
+
+
+def _no_device(described: dict[str, Any]) -> None:
+    described["programs"][0] |= {"device": "", "device_bytes": 0, "modules": []}
+
+
+def _both(field: str, value: Any) -> Callable[[dict[str, Any]], None]:
+    """The same of the root in planes and its first view."""
+    return together(at(f"{T}4.{field}", value), at(ROOTED + field, value))
+
+
+def _planes_of(rank: int) -> Callable[[dict[str, Any]], None]:
+    """Another rank of the root in planes, as of its first view."""
+    return together(_both("shape", [1] * rank), at(ROOTED + "begin", [0] * rank))
+
+
+DEVICE_RULES: list[tuple[str, Callable[[dict[str, Any]], None], str]] = [
+    ("memory of no device", at(P + "device", ""), "device_bytes: expected 0 without a device"),
+    ("modules of no device", together(_no_device, at(P + "modules", [{}])), "modules: expected none without a device"),
+    ("tensors of no device", _no_device, "one of 0 to 3, as there is no device"),
+    ("a planar tensor on a device", at(T + "3.layout", 0), "planes on a device, and nowhere else"),
+    ("blocks on a device", at(T + "7.layout", 1), "planes on a device, and nowhere else"),
+    ("planes in the arena", at(T + "3.place", 0), "planes on a device, and nowhere else"),
+    ("planes in a segment", at(T + "2.layout", 4), "planes on a device, and nowhere else"),
+    ("an input on a device", at(P + "inputs", [3]), "a tensor placed as input|as the program's input"),
+    ("an output on a device", at(P + "outputs", [4]), "a tensor placed as output|as the program's output"),
+    ("bf16 on a device", at(T + "7.dtype", 12), "a segment for f16 and bf16, or for f16 a device"),
+    ("f16 in the arena", together(at(T + "7.place", 0), at(T + "7.layout", 0)), "a segment for f16 and bf16"),
+    ("an offset between words", at(T + "3.offset", 8), "a multiple of 16"),
+    ("a tensor behind the memory", at(T + "3.offset", 1312), "an end within 1312 bytes"),
+    ("a tensor beyond all memory", at(T + "3.offset", (1 << 64) - 16), "an end within 1312 bytes"),
+    ("too little memory", at(P + "device_bytes", 1295), "an end within 1295 bytes"),
+    ("halos that need more memory", at(HALO, [9, 9, 9, 9]), "an end within 1312 bytes"),
+    ("three sides", at(HALO, [1, 1, 1]), "none, or 4 numbers"),
+    ("five sides", at(HALO, [1, 1, 1, 1, 1]), "none, or 4 numbers"),
+    ("a halo of nothing", at(HALO, [0, 0, 0, 0]), "none, or 4 numbers"),
+    ("a halo that is too large", at(HALO, [0, 65536, 0, 0]), "none, or 4 numbers"),
+    ("the largest halo", at(HALO, [0, 0, 0, (1 << 32) - 1]), "none, or 4 numbers"),
+    ("a halo of a constant", at(T + "2.halo", [1, 1, 1, 1]), "none, or 4 numbers"),
+    ("a halo of rank 3", at(T + "3.shape", [3, 4, 5]), "none, or 4 numbers"),
+    ("a halo of rank 5", at(T + "3.shape", [1, 1, 3, 4, 5]), "none, or 4 numbers"),
+    ("planes that are too large", at(T + "3.shape", [1, 1 << 28, 1 << 16, 1]), "at most 2.48 bytes"),
+    ("none of planes that are too large", at(T + "3.shape", [1, 0, 1 << 48, 1]), "at most 2.48 bytes"),
+    ("a view without its root's halo", at(T + "4.halo", [1, 0, 0, 0]), "as of its root"),
+    ("a view with a halo of its own", at(ROOTED + "halo", [1, 0, 0, 0]), "as of its root"),
+    ("a view of some rows", at(ROOTED + "shape", [1, 4, 3, 5]), "all 4 of its root"),
+    ("a view of some columns", at(ROOTED + "shape", [1, 4, 4, 4]), "all 5 of its root"),
+    ("a view of several images", _both("shape", [2, 1, 4, 5]), "two dimensions or more, the first 1"),
+    ("a view of no image", _both("shape", [0, 1, 4, 5]), "two dimensions or more, the first 1"),
+    ("a view of one dimension", _planes_of(1), "two dimensions or more, the first 1"),
+    ("a view of a scalar", _planes_of(0), "two dimensions or more, the first 1"),
+    ("planes beyond the root", at(T + "6.begin", [0, 5, 0, 0]), "a box within 6"),
+    ("both cores write the same planes", at(P + "steps.2.outputs", [5]), "memory apart from other cores'"),
+    ("a core writes what the other reads", at(P + "steps.2.inputs", [5, 2]), "memory apart from other cores'"),
+    (
+        "planes in the halo of others",
+        together(at(T + "7.offset", 560), at(P + "steps.2.outputs", [7])),
+        "memory apart from other cores'",
+    ),
+    ("a count on a device", together(at(T + "1.extent_axis", 0), at(T + "1.extent_count", 4)), "one planar int64"),
+    ("a module without code", at(P + "modules.1.ptx_segment", -1), "a cubin, PTX or both"),
+    ("a cubin in no segment", at(MODULE + "cubin_segment", 3), "-1 or a segment below 3"),
+    ("a cubin in a negative segment", at(MODULE + "cubin_segment", -2), "-1 or a segment below 3"),
+    ("PTX in no segment", at(MODULE + "ptx_segment", 3), "-1 or a segment below 3"),
+    ("PTX in the last segment of all", at(MODULE + "ptx_segment", -(1 << 31)), "-1 or a segment below 3"),
+    ("a cubin out of line", at(MODULE + "cubin_offset", 32), "a multiple of 64"),
+    ("PTX out of line", at(MODULE + "ptx_offset", 63), "a multiple of 64"),
+    ("a cubin behind its segment", at(MODULE + "cubin_offset", 64), "1 byte or more within 200"),
+    ("a cubin beyond all segments", at(MODULE + "cubin_offset", (1 << 64) - 64), "1 byte or more within 200"),
+    ("an empty cubin", at(MODULE + "cubin_bytes", 0), "1 byte or more within 200"),
+    ("a cubin longer than its segment", at(MODULE + "cubin_bytes", 201), "1 byte or more within 200"),
+    ("the longest cubin", at(MODULE + "cubin_bytes", (1 << 64) - 1), "1 byte or more within 200"),
+    ("an empty stream", at(MODULE + "ptx_stored", 0), "1 byte or more within"),
+    ("a stream longer than its segment", at(MODULE + "ptx_stored", 4096), "1 byte or more within"),
+    ("a text of nothing", at(MODULE + "ptx_bytes", 0), "ptx_bytes: expected 1 to"),
+    ("a text longer than any stream's", at(MODULE + "ptx_bytes", 1 << 17), "ptx_bytes: expected 1 to"),
+    ("the longest text", at(MODULE + "ptx_bytes", (1 << 64) - 1), "ptx_bytes: expected 1 to"),
 ]

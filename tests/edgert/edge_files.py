@@ -19,6 +19,7 @@ __all__ = [
     "assemble",
     "changed",
     "description",
+    "device_description",
     "metadata_length",
     "sign",
     "split_description",
@@ -159,6 +160,70 @@ def split_description() -> Description:
     }
 
 
+def device_description() -> Description:
+    """A network for a GPU: y = conv(x, w) in two launches, each for half of the channels; not meant to run.
+
+    x is put into planes with a halo, the two launches write views of one tensor, the next one stores it in f16.
+    """
+    rng = np.random.default_rng(5)
+    w = rng.standard_normal((6, 3, 3, 3)).astype(np.float32).tobytes()
+    text = b".version 5.0\n.target sm_62\n.address_size 64\n"
+    stream = b"\x01" + struct.pack("<HH", len(text), len(text) ^ 0xFFFF) + text  # one block, not compressed
+    cubin = rng.bytes(200)
+    planes: Description = {"dtype": 1, "layout": 4, "place": 4}
+    c = planes | {"name": "c", "shape": [1, 6, 4, 5], "offset": 576}
+    tensors = [
+        {"name": "x", "dtype": 1, "shape": [1, 3, 4, 5], "place": 2},
+        {"name": "y", "dtype": 1, "shape": [1, 6, 4, 5], "place": 3},
+        {"name": "w", "dtype": 1, "shape": [6, 3, 3, 3], "place": 1, "offset": 0},
+        planes | {"name": "a", "shape": [1, 3, 4, 5], "offset": 0, "halo": [1, 1, 1, 1]},
+        c,
+        c | {"name": "c from 0", "root": 4, "begin": [0, 0, 0, 0], "shape": [1, 4, 4, 5]},
+        c | {"name": "c from 4", "root": 4, "begin": [0, 4, 0, 0], "shape": [1, 2, 4, 5]},
+        planes | {"name": "half", "dtype": 11, "shape": [1, 6, 4, 5], "offset": 1056},
+    ]
+
+    def step(kernel: str, module: int, inputs: list[int], outputs: list[int], phase: int, core: int = 0) -> Description:
+        attributes = [
+            {"name": "entries", "text": "main"},
+            {"name": "grid", "ints": [3, 2, 1]},
+            {"name": "module", "ints": [module]},
+            {"name": "threads", "ints": [64]},
+        ]
+        named = {"kernel": kernel, "nodes": [f"{kernel}{phase}"], "attributes": attributes}
+        return named | {"inputs": inputs, "outputs": outputs, "phase": phase, "core": core}
+
+    steps = [
+        step("put", 1, [0], [3], 0),
+        step("launch", 0, [3, 2], [5], 1),
+        step("launch", 0, [3, 2], [6], 1, core=1),
+        step("launch", 2, [4], [7], 2),
+        step("get", 1, [7], [1], 2),
+    ]
+    cubins = {"cubin_segment": 1, "cubin_offset": 0, "cubin_bytes": len(cubin)}
+    ptx = {"ptx_segment": 2, "ptx_offset": 64, "ptx_stored": len(stream), "ptx_bytes": len(text)}
+    program = {
+        "target": "jetson",
+        "arch": "aarch64",
+        "tensors": tensors,
+        "steps": steps,
+        "inputs": [0],
+        "outputs": [1],
+        "cores": 2,
+        "device": "sm_62",
+        "device_bytes": 1312,
+        "modules": [cubins | ptx, ptx, cubins],
+    }
+    return {
+        "producer": "a test",
+        "model": "device",
+        "programs": [program],
+        "goldens": [],
+        "segments": [{"name": "weights"}, {"name": "cubins jetson"}, {"name": "ptx jetson"}],
+        "contents": [w, cubin, bytes(64) + stream],
+    }
+
+
 def changed(change: Callable[[Description], object], describe: Callable[[], Description] = description) -> Description:
     """A description with something changed."""
     found = copy.deepcopy(describe())
@@ -186,7 +251,7 @@ def assemble(described: Description) -> bytes:
         end = start + len(data)
     metadata = encode("Bundle", root)
     body[HEADER : HEADER + len(metadata)] = metadata
-    struct.pack_into("<8sHHIQQQ", body, 0, b"\x89EDGERT\n", 1, 1, 0, len(body), HEADER, len(metadata))
+    struct.pack_into("<8sHHIQQQ", body, 0, b"\x89EDGERT\n", 1, 2, 0, len(body), HEADER, len(metadata))
     return sign(body)
 
 

@@ -14,10 +14,10 @@ import pytest
 from edgert import load
 from edgert._open import OpenBundle
 from edgert.reader import read
-from tests.edgert.edge_files import Description, assemble, description, split_description
+from tests.edgert.edge_files import Description, assemble, description, device_description, split_description
 
 FOLDER = Path(__file__).resolve().parents[1] / "golden"
-DESCRIBED = {"format-1.0": description, "format-1.1": split_description}
+DESCRIBED = {"format-1.0": description, "format-1.1": split_description, "format-1.2": device_description}
 RUNNABLE = ("session-1.0", "format-1.1")
 
 

@@ -16,13 +16,14 @@ import pytest
 from edgert import errors
 from edgert.layouts import BLOCK16, DEPTH16, PLANAR, WEIGHT16, stored_elements, unpack
 from edgert.reader import read
-from tests.edgert.broken import RULES, SPLIT_RULES, G, at
+from tests.edgert.broken import DEVICE_RULES, RULES, SPLIT_RULES, G, at, together
 from tests.edgert.edge_files import (
     HEADER,
     PAGE,
     assemble,
     changed,
     description,
+    device_description,
     metadata_length,
     sign,
     split_description,
@@ -80,6 +81,43 @@ def test_reads_views_cores_and_phases() -> None:
     assert (view.root, view.begin, view.shape, view.whole) == (0, (0, 16, 0, 0), (1, 16, 3, 4), x.shape)
     assert (view.place, view.index, view.offset, view.bytes, view.root_bytes) == ("input", 0, 0, 768, 1536)
     assert [(step.core, step.phase) for step in program.steps[3:6]] == [(1, 0), (255, 1), (0, 2)]
+
+
+def test_reads_devices() -> None:
+    bundle = read(assemble(device_description()))
+    (program,) = bundle.programs
+    assert (program.device, program.device_bytes, len(program.modules)) == ("sm_62", 1312, 3)
+    a, view, half = (program.tensors[i] for i in (3, 6, 7))
+    assert (a.place, a.layout, a.halo, a.bytes) == ("device", "planes", (1, 1, 1, 1), 3 * 6 * 8 * 4)
+    assert (view.root, view.begin, view.halo, view.bytes, view.root_bytes) == (4, (0, 4, 0, 0), (), 160, 480)
+    assert (half.dtype, half.offset, half.bytes) == (np.float16, 1056, 240)
+    both, ptx, cubin = program.modules
+    text = ".version 5.0\n.target sm_62\n.address_size 64\n"
+    code = bundle.segment(1).tobytes()
+    assert [(bundle.cubin(m), bundle.ptx(m)) for m in (both, ptx, cubin)] == [(code, text), (b"", text), (code, "")]
+
+
+@pytest.mark.parametrize(
+    ("change", "holds"),
+    [
+        (at("programs.0.modules.1.ptx_bytes", 43), "43"),
+        (at("programs.0.modules.1.ptx_bytes", 45), "45"),
+        (at("programs.0.modules.1.ptx_stored", 48), "44"),
+        (at("programs.0.modules.1.ptx_offset", 0), "44"),
+        (lambda d: d["contents"].__setitem__(2, d["contents"][2][:-1] + b"\xff"), "44"),
+        (
+            together(
+                at("programs.0.modules.1.ptx_stored", 50),
+                lambda d: d["contents"].__setitem__(2, d["contents"][2] + bytes(1)),
+            ),
+            "44",
+        ),
+    ],
+)
+def test_ptx_must_be_a_text_of_its_length(change: Callable[[dict[str, Any]], None], holds: str) -> None:
+    bundle = read(assemble(changed(change, device_description)))
+    with pytest.raises(errors.MalformedError, match=f"a DEFLATE stream of {holds} bytes of ASCII"):
+        bundle.ptx(bundle.programs[0].modules[1])
 
 
 def test_constants_of_views() -> None:
@@ -216,8 +254,8 @@ def header(offset: int, code: str, value: Any) -> Callable[[bytes], bytes]:
     ("change", "error", "text"),
     [
         (header(0, "<B", 0x88), errors.NotABundleError, "expected the file to start"),
-        (header(8, "<H", 2), errors.VersionError, "expected format 1.0 to 1.1 without flags, got 2.1"),
-        (header(10, "<H", 2), errors.VersionError, "got 1.2"),
+        (header(8, "<H", 2), errors.VersionError, "expected format 1.0 to 1.2 without flags, got 2.2"),
+        (header(10, "<H", 3), errors.VersionError, "got 1.3"),
         (header(12, "<I", 1), errors.VersionError, "with flags 1"),
         (header(16, "<Q", 1 << 40), errors.TruncatedError, "expected 1099511627776 bytes"),
         (header(24, "<Q", 136), errors.MalformedError, "at 128, got"),
@@ -245,6 +283,12 @@ def test_rules_of_the_metadata(path: str, value: Any, text: str) -> None:
 def test_rules_of_views_cores_and_phases(change: Callable[[dict[str, Any]], None], text: str) -> None:
     with pytest.raises(errors.MalformedError, match=text):
         read(assemble(changed(change, split_description)))
+
+
+@pytest.mark.parametrize(("change", "text"), [row[1:] for row in DEVICE_RULES], ids=[row[0] for row in DEVICE_RULES])
+def test_rules_of_devices(change: Callable[[dict[str, Any]], None], text: str) -> None:
+    with pytest.raises(errors.MalformedError, match=text):
+        read(assemble(changed(change, device_description)))
 
 
 def test_file_must_end_with_its_last_segment() -> None:

@@ -11,8 +11,17 @@ import pytest
 from edgert._open import OpenBundle
 from edgert.errors import EdgertError
 from edgert.reader import read
-from tests.edgert.broken import RULES, SPLIT_RULES, at
-from tests.edgert.edge_files import HEADER, assemble, changed, description, metadata_length, sign, split_description
+from tests.edgert.broken import DEVICE_RULES, RULES, SPLIT_RULES, at
+from tests.edgert.edge_files import (
+    HEADER,
+    assemble,
+    changed,
+    description,
+    device_description,
+    metadata_length,
+    sign,
+    split_description,
+)
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +62,38 @@ def test_on_rules_of_views_cores_and_phases(change: Callable[[dict[str, Any]], N
     assert agreed(assemble(changed(change, split_description))) == "malformed"
 
 
+@pytest.mark.parametrize("change", [row[1] for row in DEVICE_RULES], ids=[row[0] for row in DEVICE_RULES])
+def test_on_rules_of_devices(change: Callable[[dict[str, Any]], None]) -> None:
+    assert agreed(assemble(changed(change, device_description))) == "malformed"
+
+
+def test_on_a_good_device_program() -> None:
+    assert agreed(assemble(device_description())) == "ok"
+    for path, value in LEGAL:
+        assert agreed(assemble(changed(at(path, value), device_description))) == "ok", path
+
+
+# Of the device program, what may change.
+LEGAL: tuple[tuple[str, Any], ...] = (
+    ("programs.0.device_bytes", (1 << 64) - 1),
+    ("programs.0.device_bytes", 1296),
+    ("programs.0.device", "gfx9"),
+    ("programs.0.modules", []),
+    ("programs.0.modules.0.cubin_segment", -1),
+    ("programs.0.modules.0.ptx_segment", -1),
+    ("programs.0.modules.0.ptx_bytes", 1032 * 49),
+    ("programs.0.tensors.3.index", 7),
+    ("programs.0.tensors.3.halo", []),
+    ("programs.0.tensors.3.halo", [0, 0, 0, 3]),
+    ("programs.0.tensors.3.shape", [1, 0, 4, 5]),
+    ("programs.0.tensors.7.offset", 1072),
+    ("programs.0.tensors.3.dtype", 11),
+    ("programs.0.tensors.7.shape", [120]),
+    ("programs.0.tensors.6.shape", [1, 0, 4, 5]),
+    ("programs.0.steps.2.phase", 1),
+)
+
+
 def test_on_truncations_and_flipped_bits(good: bytes) -> None:
     for length in [*range(0, 200, 3), *range(200, len(good), 499)]:
         assert agreed(good[:length]) in ("not-a-bundle", "truncated")
@@ -80,7 +121,8 @@ def test_on_mutated_metadata(good: bytes) -> None:
 
 
 # Fields, and what they are changed to; in lists, one of the entries is.
-CHANGES: tuple[tuple[str, str, Sequence[float]], ...] = (
+Changes = tuple[tuple[str, str, Sequence[float]], ...]
+CHANGES: Changes = (
     ("program", "cores", (0, 1, 2, 3, 255, 256)),
     ("program", "speeds", (0.0, 0.5, 1.0, 1.5)),
     ("program", "plan", (-(1 << 31), -2, -1, 0, 1, 2, (1 << 31) - 1)),
@@ -100,26 +142,55 @@ CHANGES: tuple[tuple[str, str, Sequence[float]], ...] = (
 )
 
 
-def shuffled(rng: np.random.Generator) -> dict[str, Any]:
-    """The split network with a few numbers changed."""
-    described = split_description()
+DEVICE_CHANGES: Changes = (
+    ("program", "device_bytes", (0, 1295, 1296, 1 << 20, (1 << 64) - 1)),
+    ("tensors", "halo", (0, 1, 2, 3, 65535, 65536, (1 << 32) - 1)),
+    ("tensors", "begin", (-1, 0, 1, 2, 4, 5, 6)),
+    ("tensors", "shape", (-1, 0, 1, 2, 3, 4, 5, 6, (1 << 63) - 1)),
+    ("tensors", "dtype", (1, 6, 11, 12)),
+    ("tensors", "layout", (0, 1, 4, 5)),
+    ("tensors", "place", (0, 1, 3, 4, 5)),
+    ("tensors", "index", (0, 1)),
+    ("tensors", "root", range(-1, 9)),
+    ("tensors", "offset", (0, 8, 16, 560, 576, 1056, 1296)),
+    ("steps", "inputs", range(-1, 9)),
+    ("steps", "outputs", range(-1, 9)),
+    ("steps", "core", (0, 1)),
+    ("steps", "phase", range(3)),
+    ("modules", "cubin_segment", range(-2, 4)),
+    ("modules", "cubin_offset", (0, 32, 64, 192)),
+    ("modules", "cubin_bytes", (0, 1, 8, 136, 200, 201)),
+    ("modules", "ptx_segment", range(-2, 4)),
+    ("modules", "ptx_offset", (0, 32, 64, 128)),
+    ("modules", "ptx_stored", (0, 1, 48, 49, 50)),
+    ("modules", "ptx_bytes", (0, 1, 44, 1032, 1033, 1 << 28, 1 << 29)),
+)
+
+
+def shuffled(rng: np.random.Generator, described: dict[str, Any], changes: Changes) -> dict[str, Any]:
+    """A network with a few numbers changed."""
     described["programs"] = described["programs"][:1]
     for _ in range(int(rng.integers(1, 4))):
-        table, field, values = CHANGES[int(rng.integers(len(CHANGES)))]
+        table, field, values = changes[int(rng.integers(len(changes)))]
         (program,) = described["programs"]
         row = program if table == "program" else program[table][int(rng.integers(len(program[table])))]
         value = values[int(rng.integers(len(values)))]
         if not isinstance(row.get(field), list):
-            row[field] = [value] if field == "begin" else value
+            row[field] = [value] if field == "begin" else [value] * 4 if field == "halo" else value
         elif row[field]:
             row[field] = [*row[field]]
             row[field][int(rng.integers(len(row[field])))] = value
     return described
 
 
-def test_on_changed_views_cores_and_phases() -> None:
+@pytest.mark.parametrize(
+    ("describe", "changes"),
+    [(split_description, CHANGES), (device_description, DEVICE_CHANGES)],
+    ids=["split", "device"],
+)
+def test_on_changed_numbers(describe: Callable[[], dict[str, Any]], changes: Changes) -> None:
     rng = np.random.default_rng(12)
-    seen = [agreed(assemble(shuffled(rng)), "metadata") for _ in range(500)]
+    seen = [agreed(assemble(shuffled(rng, describe(), changes)), "metadata") for _ in range(500)]
     assert set(seen) == {"ok", "malformed"}
     assert min(seen.count("ok"), seen.count("malformed")) > 50
 

@@ -14,8 +14,10 @@ void make_room(node *root, size_t *lengths, uint32_t segments) {
   for (uint32_t p = 0; p < programs->count; p++) {
     node *program = &programs->items[p], *tensors = tree_field(program, ERT_FIELD_PROGRAM_TENSORS);
     node *arena = tree_field(program, ERT_FIELD_PROGRAM_ARENA_BYTES);
+    node *device = tree_field(program, ERT_FIELD_PROGRAM_DEVICE_BYTES);
     for (uint32_t i = 0; i < tensors->count; i++) {
       node *t = &tensors->items[i], *shape = tree_field(t, ERT_FIELD_TENSOR_SHAPE);
+      const node *halo = tree_field(t, ERT_FIELD_TENSOR_HALO);
       uint64_t dtype = tree_field(t, ERT_FIELD_TENSOR_DTYPE)->scalar,
                layout = tree_field(t, ERT_FIELD_TENSOR_LAYOUT)->scalar;
       uint64_t place = tree_field(t, ERT_FIELD_TENSOR_PLACE)->scalar,
@@ -25,9 +27,14 @@ void make_room(node *root, size_t *lengths, uint32_t segments) {
       size_t bytes;
       if (shape->count > ERT_MAX_RANK) continue;
       memcpy(extents, shape->bytes, shape->count * sizeof *extents);
-      if (!ert_tensor_size((uint8_t)dtype, (uint8_t)layout, shape->count, extents, &elements, &bytes)) continue;
+      uint32_t sides[4];
+      if (halo->count == 4) memcpy(sides, halo->bytes, sizeof sides);
+      if (!ert_tensor_size((uint8_t)dtype, (uint8_t)layout, shape->count, extents, halo->count == 4 ? sides : NULL,
+                           &elements, &bytes))
+        continue;
       if (bytes > MOST_EXTENT || offset > MOST_EXTENT) continue;
       if (place == ERT_PLACE_ARENA && offset + bytes > arena->scalar) set_scalar(arena, offset + bytes);
+      if (place == ERT_PLACE_DEVICE && offset + bytes > device->scalar) set_scalar(device, offset + bytes);
       if (place == ERT_PLACE_SEGMENT && index < segments && offset + bytes > lengths[index])
         lengths[index] = (size_t)offset + bytes;
     }
@@ -83,7 +90,7 @@ mutant assemble(node *root, const edgert_bundle *seed, const size_t *lengths, di
   static const uint8_t magic[8] = {0x89, 'E', 'D', 'G', 'E', 'R', 'T', '\n'};
   memcpy(out.data, magic, sizeof magic);
   store(out.data + 8, 1, 2);
-  store(out.data + 10, 1, 2);
+  store(out.data + 10, 2, 2);
   store(out.data + 16, end, 8);
   store(out.data + 24, 128, 8);
   store(out.data + 32, bytes, 8);

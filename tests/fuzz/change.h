@@ -40,7 +40,7 @@ void cut_operands(node *root, dice *d, pool *work);
 /* Deals the steps to some cores and phases. */
 void deal_out(node *root, dice *d);
 /* Gives views what they have of their roots. */
-void follow_roots(node *root);
+void follow_roots(node *root, pool *work);
 /* Moves inputs, outputs and constants into the arena, where they overlap as they please. */
 void move_to_arena(node *root, dice *d);
 

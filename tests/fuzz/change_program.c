@@ -76,7 +76,7 @@ void deal_out(node *root, dice *d) {
   }
 }
 
-void follow_roots(node *root) {
+void follow_roots(node *root, pool *work) {
   static const uint32_t shared[] = {ERT_FIELD_TENSOR_DTYPE, ERT_FIELD_TENSOR_LAYOUT, ERT_FIELD_TENSOR_PLACE,
                                     ERT_FIELD_TENSOR_INDEX, ERT_FIELD_TENSOR_OFFSET};
   node *programs = tree_field(root, ERT_FIELD_BUNDLE_PROGRAMS);
@@ -87,6 +87,8 @@ void follow_roots(node *root) {
       if (!is_view(&tensors->items[i]) || id >= tensors->count) continue;
       for (size_t k = 0; k < sizeof shared / sizeof shared[0]; k++)
         set_scalar(tree_field(&tensors->items[i], shared[k]), tree_field(&tensors->items[id], shared[k])->scalar);
+      (void)tree_copy(work, tree_field(&tensors->items[i], ERT_FIELD_TENSOR_HALO),
+                      tree_field(&tensors->items[id], ERT_FIELD_TENSOR_HALO));
     }
   }
 }
@@ -112,7 +114,7 @@ void move_to_arena(node *root, dice *d) {
   for (uint32_t i = 0; i < tensors->count; i++) {
     node *t = &tensors->items[i], *place = tree_field(t, ERT_FIELD_TENSOR_PLACE);
     node *index = tree_field(t, ERT_FIELD_TENSOR_INDEX);
-    if (!one_in(d, rarity) || is_view(t)) continue;
+    if (!one_in(d, rarity) || is_view(t) || place->scalar == ERT_PLACE_DEVICE) continue;
     if (place->scalar == ERT_PLACE_INPUT || place->scalar == ERT_PLACE_OUTPUT)
       unbind(program, tensors, place->scalar, index->scalar);
     set_scalar(place, ERT_PLACE_ARENA);

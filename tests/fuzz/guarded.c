@@ -161,8 +161,8 @@ static outcome prepare(const ert_plan *plan, ert_table program, guarded_step *g,
                        uint32_t workers) {
   ert_step original = *step;
   ert_prepare p = {.step = step, .simd = simd, .workers = workers};
+  if (ert_plan_expect_suited(&p) != EDGERT_OK || step->kernel->device) return OUTCOME_REFUSED;
   if (!isolate(g, step)) return OUTCOME_LARGE;
-  if (ert_plan_expect_suited(&p) != EDGERT_OK) return OUTCOME_REFUSED;
   if (step->kernel->prepare(&p) != EDGERT_OK) return OUTCOME_REFUSED;
   p.step = &original;
   if (ert_plan_expect_apart(plan, program, &p) != EDGERT_OK) return OUTCOME_REFUSED;

@@ -116,7 +116,7 @@ mutant mutate(const edgert_bundle *seed, const edgert_bundle *donor, dice *d, po
         break;
     }
   }
-  if (!one_in(d, 4)) follow_roots(root);
+  if (!one_in(d, 4)) follow_roots(root, work);
   if (!one_in(d, 4)) make_room(root, lengths, segments.count);
   return assemble(root, seed, lengths, d, work);
 }

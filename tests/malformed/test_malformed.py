@@ -19,13 +19,14 @@ from edgert.dtypes import DTYPES
 from edgert.errors import EdgertError
 from edgert.reader import read
 from packer.api import pack
-from tests.edgert.broken import RULES, SPLIT_RULES, at
+from tests.edgert.broken import DEVICE_RULES, RULES, SPLIT_RULES, at
 from tests.edgert.edge_files import (
     HEADER,
     PAGE,
     assemble,
     changed,
     description,
+    device_description,
     metadata_length,
     sign,
     split_description,
@@ -76,8 +77,8 @@ FILES: tuple[tuple[str, bytes, str, str], ...] = (
     ("part of the magic", GOOD[:5], "truncated", "128 bytes"),
     ("part of the header", GOOD[:127], "truncated", "128 bytes"),
     ("major version 0", put(8, "H", 0), "version", "version 1.0"),
-    ("major version 2", put(8, "H", 2), "version", "got 2.1"),
-    ("minor version 2", put(10, "H", 2), "version", "got 1.2"),
+    ("major version 2", put(8, "H", 2), "version", "got 2.2"),
+    ("minor version 3", put(10, "H", 3), "version", "got 1.3"),
     ("flags", put(12, "I", 1 << 31), "version", "flags 2147483648"),
     ("last byte missing", GOOD[:-1], "truncated", "length of the file"),
     ("one byte more", GOOD + bytes(1), "truncated", "length of the file"),
@@ -131,6 +132,12 @@ def test_metadata(path: str, value: Any) -> None:
 def test_views_cores_and_phases(change: Any) -> None:
     part = r"program 'cpu'(, (step|tensor|input|output) \d|\n)"
     expect(assemble(changed(change, split_description)), "malformed", part)
+
+
+@pytest.mark.parametrize("change", [row[1] for row in DEVICE_RULES], ids=[row[0] for row in DEVICE_RULES])
+def test_devices(change: Any) -> None:
+    part = r"program 'jetson'(, (step|tensor|module|input|output) \d|, for no device)"
+    expect(assemble(changed(change, device_description)), "malformed", part)
 
 
 # ---- steps: every kernel ----
@@ -353,6 +360,7 @@ def test_corpus_is_large() -> None:
     files = [row[1] for row in FILES] + [flat.break_metadata(GOOD, rule[1]) for rule in flat.RULES]
     files += [assemble(changed(at(path, value))) for path, value, _ in RULES]
     files += [assemble(changed(change, split_description)) for _, change, _ in SPLIT_RULES]
+    files += [assemble(changed(change, device_description)) for _, change, _ in DEVICE_RULES]
     distinct = {hashlib.sha256(file).digest() for file in files}
     assert len(distinct) >= len(files) - 2  # a few paths lead to the same file
     assert len(distinct) + sum(1 for _ in attribute_rules()) >= 120

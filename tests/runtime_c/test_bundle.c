@@ -100,7 +100,7 @@ static void expect(size_t at, uint8_t value, bool signed_again, edgert_status wa
 static void header_damage(void) {
   expect(0, 0, false, EDGERT_ERROR_NOT_A_BUNDLE);
   expect(8, 2, false, EDGERT_ERROR_VERSION);
-  expect(10, 2, false, EDGERT_ERROR_VERSION);
+  expect(10, 3, false, EDGERT_ERROR_VERSION);
   expect(12, 1, false, EDGERT_ERROR_VERSION);
   expect(16, (uint8_t)(good.data[16] + 1), false, EDGERT_ERROR_TRUNCATED);
   expect(24, 129, true, EDGERT_ERROR_MALFORMED);
@@ -292,9 +292,12 @@ int main(int count, char **arguments) {
   RUN(shared_contents);
   RUN(texts);
   free(good.data);
-  good = read_whole(golden_path(arguments, "format-1.1.edge")); /* views, two cores and phases */
-  RUN(metadata_damage);
-  RUN(random_damage);
-  free(good.data);
+  static const char *const others[] = {"format-1.1.edge", "format-1.2.edge"}; /* views and two cores; a device */
+  for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+    good = read_whole(golden_path(arguments, others[i]));
+    RUN(metadata_damage);
+    RUN(random_damage);
+    free(good.data);
+  }
   return 0;
 }

@@ -1,6 +1,8 @@
 /* Views in every layout, against the positions that the format gives each element. */
 #include "session/view.h"
 
+#include <string.h>
+
 #include "base/dtype.h"
 #include "test.h"
 
@@ -73,10 +75,10 @@ static void agrees(uint32_t *seed, ert_layout layout, uint32_t *compact, uint32_
   t.rank = (uint8_t)(least_rank[layout] + next_random(seed) % 4);
   for (uint32_t i = 0; i < t.rank; i++) t.whole[i] = 1 + next_random(seed) % (blocked(layout, t.rank, i) ? 40 : 4);
   size_t whole;
-  CHECK(ert_tensor_size(t.dtype, t.layout, t.rank, t.whole, &elements, &whole));
+  CHECK(ert_tensor_size(t.dtype, t.layout, t.rank, t.whole, NULL, &elements, &whole));
   if (elements > MOST_ELEMENTS) return;
   cut(seed, &t, begin);
-  CHECK(ert_tensor_size(t.dtype, t.layout, t.rank, t.shape, &t.elements, &t.bytes));
+  CHECK(ert_tensor_size(t.dtype, t.layout, t.rank, t.shape, NULL, &t.elements, &t.bytes));
   bool found = ert_view_compact(&t);
   if (t.elements == 0) {
     CHECK(found && ert_view_at(&t, begin) == 0);
@@ -95,7 +97,7 @@ static void agrees(uint32_t *seed, ert_layout layout, uint32_t *compact, uint32_
 
 static void random_views(void) {
   uint32_t seed = 7;
-  for (int layout = 0; layout < ERT_LAYOUT_COUNT; layout++) {
+  for (int layout = 0; layout < ERT_LAYOUT_PLANES; layout++) {
     uint32_t compact = 0, gaps = 0;
     for (int i = 0; i < 3000; i++) agrees(&seed, (ert_layout)layout, &compact, &gaps);
     printf("  %s: %u compact, %u with gaps\n", ert_layout_name((uint8_t)layout), compact, gaps);
@@ -103,7 +105,62 @@ static void random_views(void) {
   }
 }
 
+/* Runs of planes, whose halos are theirs: compact, and where the format says. */
+static void views_of_planes(void) {
+  uint32_t seed = 11, with_halo = 0;
+  for (int i = 0; i < 1000; i++) {
+    ert_tensor root = {.layout = ERT_LAYOUT_PLANES, .dtype = EDGERT_F16, .rank = (uint8_t)(2 + next_random(&seed) % 3)};
+    int64_t plane = 1;
+    for (uint32_t d = 0; d < root.rank; d++) root.whole[d] = d == 0 ? 1 : next_random(&seed) % 9;
+    const bool halo = root.rank == 4 && next_random(&seed) % 4;
+    if (halo) {
+      for (uint32_t k = 0; k < 4; k++) root.halo[k] = next_random(&seed) % 3;
+      root.halo[i % 4]++;
+    }
+    for (uint32_t d = 2; d < root.rank; d++) plane *= root.whole[d];
+    if (halo) {
+      int64_t pitch = root.halo[1] + root.whole[3] + root.halo[3];
+      while (pitch % 4) pitch++;
+      plane = pitch * (root.halo[0] + root.whole[2] + root.halo[2]);
+    }
+    size_t whole;
+    CHECK(ert_tensor_size(root.dtype, root.layout, root.rank, root.whole, halo ? root.halo : NULL, &root.elements,
+                          &whole));
+    CHECK(whole == (root.elements ? (size_t)(root.whole[1] * plane * 2) : 0));
+    ert_tensor view = root;
+    memcpy(view.shape, root.whole, sizeof view.shape);
+    int64_t begin[ERT_MAX_RANK] = {0, next_random(&seed) % (root.whole[1] + 1)};
+    view.shape[1] = next_random(&seed) % (root.whole[1] - begin[1] + 1);
+    CHECK(ert_tensor_size(view.dtype, view.layout, view.rank, view.shape, halo ? view.halo : NULL, &view.elements,
+                          &view.bytes));
+    CHECK(ert_view_compact(&view));
+    if (view.elements == 0) continue;
+    CHECK(ert_view_at(&view, begin) == (size_t)(begin[1] * plane * 2));
+    CHECK(view.bytes == (size_t)(view.shape[1] * plane * 2));
+    with_halo += halo;
+  }
+  CHECK(with_halo > 100);
+}
+
+/* Sizes that no file may ask for. */
+static void sizes_of_planes(void) {
+  const int64_t shape[] = {1, 3, 5, 6}, wide[] = {1, 1, 1, (int64_t)1 << 48}, none[] = {1, 0, (int64_t)1 << 46, 1};
+  const uint32_t halo[4] = {1, 2, 0, 1}, most[4] = {65535, 65535, 65535, 65535};
+  int64_t elements;
+  size_t bytes;
+  CHECK(ert_tensor_size(EDGERT_F32, ERT_LAYOUT_PLANES, 4, shape, halo, &elements, &bytes));
+  CHECK(elements == 90 && bytes == 3 * 6 * 12 * 4);
+  CHECK(ert_tensor_size(EDGERT_F32, ERT_LAYOUT_PLANES, 4, shape, most, &elements, &bytes));
+  CHECK(bytes == (size_t)3 * 131075 * 131076 * 4);
+  CHECK(!ert_tensor_size(EDGERT_F32, ERT_LAYOUT_PLANES, 3, shape, halo, &elements, &bytes));
+  CHECK(!ert_tensor_size(EDGERT_U8, ERT_LAYOUT_PLANES, 4, wide, halo, &elements, &bytes));
+  CHECK(ert_tensor_size(EDGERT_U8, ERT_LAYOUT_PLANES, 4, wide, NULL, &elements, &bytes));
+  CHECK(!ert_tensor_size(EDGERT_U8, ERT_LAYOUT_PLANES, 4, none, halo, &elements, &bytes));
+}
+
 int main(void) {
   RUN(random_views);
+  RUN(views_of_planes);
+  RUN(sizes_of_planes);
   return 0;
 }

@@ -23,7 +23,9 @@ typedef enum ert_layout {
 /* A tensor of a program. Shape is logical whatever the layout. `data` is set at session creation, or by binding.
  *
  * A view is a box of another tensor: `data` points to its first element, and `whole`, the other tensor's shape, gives
- * the strides (ert_stride). In a blocked layout the box begins at a block, and ends at one or at the tensor's end. */
+ * the strides (ert_stride). In a blocked layout the box begins at a block, and ends at one or at the tensor's end.
+ *
+ * In layout planes `data` is an address of a device, that of the first plane with its halo. */
 typedef struct ert_tensor {
   void *data;
   const char *name; /* borrowed from the bundle */
@@ -31,6 +33,7 @@ typedef struct ert_tensor {
   int64_t elements; /* product of shape */
   int64_t shape[ERT_MAX_RANK];
   int64_t whole[ERT_MAX_RANK]; /* shape of the tensor it is a view of; its own if it is none */
+  uint32_t halo[4];            /* zeros above, left, below and right of each plane; of layout planes */
   uint8_t rank;
   uint8_t dtype;  /* edgert_dtype */
   uint8_t layout; /* ert_layout */
@@ -83,6 +86,7 @@ typedef struct ert_kernel {
   void (*run)(const ert_step *step, int64_t begin, int64_t end, void *scratch);
   bool views;   /* takes operands that are not compact; the session refuses them for other kernels */
   bool reduced; /* takes operands in f16 or bf16; likewise */
+  bool device;  /* takes operands in a device's memory; likewise */
 } ert_kernel;
 
 /* All kernels, by name; NULL if there is none. */

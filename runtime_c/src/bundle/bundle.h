@@ -17,7 +17,11 @@ typedef enum ert_place {
   ERT_PLACE_SEGMENT = 1,
   ERT_PLACE_INPUT = 2,
   ERT_PLACE_OUTPUT = 3,
+  ERT_PLACE_DEVICE = 4,
 } ert_place;
+
+/* Of tensors in a device's memory: bytes that their offsets are multiples of. */
+enum { ERT_DEVICE_ALIGNMENT = 16 };
 
 /* A tensor's root if it is no view. */
 #define ERT_NO_ROOT UINT32_MAX

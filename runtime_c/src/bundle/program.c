@@ -28,9 +28,10 @@ static ert_text number(uint64_t value) { return ert_format("%" PRIu64, value); }
 
 edgert_status ert_entry_read(const ert_program *p, uint32_t id, ert_entry *out) {
   ert_table table = ert_item(p->tensors, id);
-  ert_vector shape = ert_items(table, ERT_FIELD_TENSOR_SHAPE);
+  ert_vector shape = ert_items(table, ERT_FIELD_TENSOR_SHAPE), halo = ert_items(table, ERT_FIELD_TENSOR_HALO);
   *out = (ert_entry){
       .shape = shape.data,
+      .halo = halo.count ? halo.data : NULL,
       .rank = shape.count,
       .dtype = ert_u8(table, ERT_FIELD_TENSOR_DTYPE, 0),
       .layout = ert_u8(table, ERT_FIELD_TENSOR_LAYOUT, 0),
@@ -40,11 +41,17 @@ edgert_status ert_entry_read(const ert_program *p, uint32_t id, ert_entry *out) 
       .offset = ert_u64(table, ERT_FIELD_TENSOR_OFFSET, 0),
   };
   if (!ert_dtype_bytes(out->dtype)) return ert_fail_tensor(p, id, "element type", "1 to 12", number(out->dtype).s);
-  if (ert_dtype_reduced(out->dtype) && out->place != ERT_PLACE_SEGMENT)
-    return ert_fail_tensor(p, id, "place of f16 or bf16", "a segment", number(out->place).s);
+  const bool device = out->place == ERT_PLACE_DEVICE, half = out->dtype == EDGERT_F16;
+  if (ert_dtype_reduced(out->dtype) && out->place != ERT_PLACE_SEGMENT && !(device && half))
+    return ert_fail_tensor(p, id, "place of f16 or bf16", half ? "a segment or a device" : "a segment",
+                           number(out->place).s);
   if (out->layout >= ERT_LAYOUT_COUNT)
     return ert_fail_tensor(p, id, "layout", below(ERT_LAYOUT_COUNT).s, number(out->layout).s);
-  if (!ert_tensor_size(out->dtype, out->layout, out->rank, out->shape, &out->elements, &out->bytes))
+  if (device != (out->layout == ERT_LAYOUT_PLANES))
+    return ert_fail_tensor(p, id, "layout", device ? "planes, as it lies on a device" : "one for the processor",
+                           ert_layout_name(out->layout));
+  ERT_TRY(ert_halo_verify(p, id, halo, out->layout, out->rank));
+  if (!ert_tensor_size(out->dtype, out->layout, out->rank, out->shape, out->halo, &out->elements, &out->bytes))
     return ert_fail_tensor(p, id, "shape", "a rank that suits the layout, dimensions from 0, at most 2^48 bytes",
                            ert_format("%" PRIu32 " other dimensions", out->rank).s);
   return EDGERT_OK;
@@ -70,7 +77,7 @@ static edgert_status verify_bound(const ert_program *p, uint32_t id, const ert_e
 }
 
 static edgert_status verify_place(const ert_program *p, uint32_t id, const ert_entry *t) {
-  uint64_t room = p->arena_bytes;
+  uint64_t room = p->arena_bytes, unit = ERT_ALIGNMENT;
   switch (t->place) {
     case ERT_PLACE_INPUT:
       return verify_bound(p, id, t, p->inputs);
@@ -83,10 +90,17 @@ static edgert_status verify_place(const ert_program *p, uint32_t id, const ert_e
       break;
     case ERT_PLACE_ARENA:
       break;
+    case ERT_PLACE_DEVICE:
+      if (*p->device == '\0')
+        return ert_fail_tensor(p, id, "place", "0 to 3, as the program is for no device", number(t->place).s);
+      room = p->device_bytes;
+      unit = ERT_DEVICE_ALIGNMENT;
+      break;
     default:
-      return ert_fail_tensor(p, id, "place", "0 to 3", number(t->place).s);
+      return ert_fail_tensor(p, id, "place", "0 to 4", number(t->place).s);
   }
-  if (t->offset % ERT_ALIGNMENT != 0) return ert_fail_tensor(p, id, "offset", "a multiple of 64", number(t->offset).s);
+  if (t->offset % unit != 0)
+    return ert_fail_tensor(p, id, "offset", ert_format("a multiple of %" PRIu64, unit).s, number(t->offset).s);
   if (!ert_within(t->offset, t->bytes, room))
     return ert_fail_tensor(p, id, "extent", ert_format("bytes within %" PRIu64, room).s,
                            ert_format("%zu at %" PRIu64, t->bytes, t->offset).s);
@@ -182,9 +196,9 @@ static edgert_status verify_step(const ert_program *p, uint32_t step, uint8_t *w
                            ert_format("a tensor %s", below(p->tensors.count).s).s, ert_format("%" PRId32, out[i]).s);
     ert_table target = ert_item(p->tensors, (uint32_t)out[i]);
     uint8_t place = ert_u8(target, ERT_FIELD_TENSOR_PLACE, 0);
-    if (place != ERT_PLACE_ARENA && place != ERT_PLACE_OUTPUT)
-      return ert_fail_step(p, step, ert_format("output %" PRIu32, i).s, "a tensor in the arena or among the outputs",
-                           ert_format("place %u", place).s);
+    if (place != ERT_PLACE_ARENA && place != ERT_PLACE_OUTPUT && place != ERT_PLACE_DEVICE)
+      return ert_fail_step(p, step, ert_format("output %" PRIu32, i).s,
+                           "a tensor in the arena, among the outputs or on a device", ert_format("place %u", place).s);
     if (place == ERT_PLACE_OUTPUT) written[ert_u32(target, ERT_FIELD_TENSOR_INDEX, 0)] = 1;
   }
   return verify_attributes(p, step);
@@ -244,17 +258,21 @@ static edgert_status verify_program(const edgert_bundle *bundle, ert_table progr
                                     uint64_t *pairs) {
   ert_program p = {
       .target = ert_string(program, ERT_FIELD_PROGRAM_TARGET),
+      .device = ert_string(program, ERT_FIELD_PROGRAM_DEVICE),
       .segments = ert_items(bundle->root, ERT_FIELD_BUNDLE_SEGMENTS),
       .tensors = ert_items(program, ERT_FIELD_PROGRAM_TENSORS),
       .steps = ert_items(program, ERT_FIELD_PROGRAM_STEPS),
       .inputs = ert_items(program, ERT_FIELD_PROGRAM_INPUTS),
       .outputs = ert_items(program, ERT_FIELD_PROGRAM_OUTPUTS),
+      .modules = ert_items(program, ERT_FIELD_PROGRAM_MODULES),
       .arena_bytes = ert_u64(program, ERT_FIELD_PROGRAM_ARENA_BYTES, 0),
+      .device_bytes = ert_u64(program, ERT_FIELD_PROGRAM_DEVICE_BYTES, 0),
       .cores = ert_u32(program, ERT_FIELD_PROGRAM_CORES, 1),
   };
   if (*p.target == '\0' || *ert_string(program, ERT_FIELD_PROGRAM_ARCH) == '\0')
     return ert_fail(EDGERT_ERROR_MALFORMED, ert_format("program %" PRIu32, position).s, "a target and an arch", "none");
   ERT_TRY(verify_plan(&p, ert_u32(program, ERT_FIELD_PROGRAM_PLAN, UINT32_MAX)));
+  ERT_TRY(ert_device_verify(&p));
   ERT_TRY(verify_tensors(&p));
   ERT_TRY(verify_bindings(&p, "input", p.inputs, ERT_PLACE_INPUT));
   ERT_TRY(verify_bindings(&p, "output", p.outputs, ERT_PLACE_OUTPUT));

@@ -11,6 +11,7 @@
 typedef struct ert_region {
   const int64_t *whole;         /* shape of the root */
   const int64_t *begin, *shape; /* of the box */
+  const uint32_t *halo;         /* NULL: none */
   uint64_t offset, bytes;       /* of the root */
   uint32_t index;               /* of the segment, or among the inputs or outputs */
   uint8_t place, dtype, layout, rank;
@@ -20,8 +21,8 @@ typedef struct ert_region {
 /* The region of a verified tensor. */
 ert_region ert_region_of(ert_vector tensors, uint32_t id);
 
-/* Whether two regions have no byte in common: boxes are compared if their roots are alike (the same element type, layout
- * and shape in the same place), else the roots' bytes. */
+/* Whether two regions have no byte in common: boxes are compared if their roots are alike (the same element type, layout,
+ * shape and halo in the same place), else the roots' bytes. */
 bool ert_regions_apart(const ert_region *a, const ert_region *b);
 
 #endif

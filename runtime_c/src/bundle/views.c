@@ -1,5 +1,6 @@
 /* Views: boxes of other tensors, which hold whole blocks of the blocked layouts. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/dtype.h"
 #include "bundle/program.h"
@@ -21,6 +22,8 @@ static grain grain_of(const ert_entry *t, uint32_t dimension) {
       return dimension == 0 ? GRAIN_ANY : dimension <= 2 ? GRAIN_BLOCKS : GRAIN_WHOLE;
     case ERT_LAYOUT_DEPTH16:
       return dimension == 0 ? GRAIN_BLOCKS : GRAIN_WHOLE;
+    case ERT_LAYOUT_PLANES:
+      return dimension == 1 ? GRAIN_ANY : GRAIN_WHOLE;
     default:
       return GRAIN_ANY;
   }
@@ -47,6 +50,17 @@ static edgert_status verify_box(const ert_program *p, uint32_t id, const ert_ent
   return EDGERT_OK;
 }
 
+/* A view of planes is a run of whole ones, with their halos. */
+static edgert_status verify_planes(const ert_program *p, uint32_t id, const ert_entry *view, const ert_entry *root) {
+  if (view->layout != ERT_LAYOUT_PLANES) return EDGERT_OK;
+  if (root->rank < 2 || root->shape[0] != 1)
+    return ert_fail_tensor(p, id, "root of a view of planes", "two dimensions or more, the first 1",
+                           ert_format("rank %" PRIu32 " and %" PRId64, root->rank, root->rank ? root->shape[0] : 1).s);
+  bool same =
+      !view->halo == !root->halo && (!view->halo || memcmp(view->halo, root->halo, 4 * sizeof *view->halo) == 0);
+  return same ? EDGERT_OK : ert_fail_tensor(p, id, "halo of a view", "that of its root", "another");
+}
+
 edgert_status ert_view_verify(const ert_program *p, uint32_t id, const ert_entry *view) {
   if (view->root >= p->tensors.count)
     return ert_fail_tensor(p, id, "root of a view", ert_format("-1 or a tensor below %" PRIu32, p->tensors.count).s,
@@ -66,6 +80,7 @@ edgert_status ert_view_verify(const ert_program *p, uint32_t id, const ert_entry
         p, id, "place, index and offset of a view",
         ert_format("%u, %" PRIu32 " and %" PRIu64 " as of its root", root.place, root.index, root.offset).s,
         ert_format("%u, %" PRIu32 " and %" PRIu64, view->place, view->index, view->offset).s);
+  ERT_TRY(verify_planes(p, id, view, &root));
   ert_table table = ert_item(p->tensors, id);
   if (ert_u8(table, ERT_FIELD_TENSOR_EXTENT_AXIS, UINT8_MAX) != UINT8_MAX)
     return ert_fail_tensor(p, id, "extent of a view", "none", "an axis");

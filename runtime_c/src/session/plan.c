@@ -45,7 +45,9 @@ static void fill_tensor(ert_plan *plan, uint32_t id, const edgert_bundle *bundle
   t->rank = region.rank;
   memcpy(t->shape, region.shape, t->rank * sizeof *t->shape);
   memcpy(t->whole, region.whole, t->rank * sizeof *t->whole);
-  (void)ert_tensor_size(t->dtype, t->layout, t->rank, t->shape, &t->elements, &t->bytes); /* succeeded in program.c */
+  if (region.halo) memcpy(t->halo, region.halo, sizeof t->halo);
+  (void)ert_tensor_size(t->dtype, t->layout, t->rank, t->shape, region.halo, &t->elements,
+                        &t->bytes); /* succeeded in program.c */
   t->compact = ert_view_compact(t);
   size_t at = plan->views[id].at = ert_view_at(t, region.begin);
   if (region.place == ERT_PLACE_ARENA) {
@@ -164,6 +166,7 @@ static bool coincide(const ert_plan *plan, const ert_tensor *s, const ert_region
                      const ert_region *b) {
   if (s->dtype != t->dtype || s->layout != t->layout) return false;
   if (a->offset + plan->views[s - plan->tensors].at != b->offset + plan->views[t - plan->tensors].at) return false;
+  if (memcmp(s->halo, t->halo, sizeof s->halo) != 0) return false;
   if (s->compact && t->compact) return s->bytes == t->bytes;
   return memcmp(s->whole, t->whole, sizeof s->whole) == 0 && memcmp(s->shape, t->shape, sizeof s->shape) == 0;
 }
@@ -193,6 +196,12 @@ static edgert_status expect_type(const ert_prepare *p, const ert_tensor *t) {
   return ert_reject(p, "type of an operand", "another one for this kernel", "%s", ert_dtype_name(t->dtype));
 }
 
+static edgert_status expect_place(const ert_prepare *p, const ert_tensor *t) {
+  if (!t || p->step->kernel->device || t->layout != ERT_LAYOUT_PLANES) return EDGERT_OK;
+  return ert_reject(p, "memory of an operand", "the processor's: the kernel does not run on a device",
+                    "'%.80s' on the device", t->name);
+}
+
 static edgert_status expect_compact_operand(const ert_prepare *p, const ert_tensor *t) {
   if (!t || t->compact) return EDGERT_OK;
   return ert_reject(p, "memory of an operand", "no gaps: the kernel takes no strided views", "the view '%.80s'",
@@ -201,6 +210,8 @@ static edgert_status expect_compact_operand(const ert_prepare *p, const ert_tens
 
 edgert_status ert_plan_expect_suited(const ert_prepare *p) {
   const ert_step *step = p->step;
+  for (uint32_t i = 0; i < step->n_in; i++) ERT_TRY(expect_place(p, step->in[i]));
+  for (uint32_t i = 0; i < step->n_out; i++) ERT_TRY(expect_place(p, step->out[i]));
   for (uint32_t i = 0; i < step->n_in; i++) ERT_TRY(expect_type(p, step->in[i])); /* outputs are no constants */
   if (step->kernel->views) return EDGERT_OK;
   for (uint32_t i = 0; i < step->n_in; i++) ERT_TRY(expect_compact_operand(p, step->in[i]));

@@ -5,10 +5,11 @@
 
 enum { LANES = 16 };
 
-/* The dimension whose elements lie side by side in blocks of 16; past all dimensions in a planar tensor. */
+/* The dimension whose elements lie side by side in blocks of 16; past all dimensions where there are no blocks. */
 static uint32_t lane_axis(const ert_tensor *t) {
   switch (t->layout) {
     case ERT_LAYOUT_PLANAR:
+    case ERT_LAYOUT_PLANES:
       return ERT_MAX_RANK;
     case ERT_LAYOUT_DEPTH16:
       return 0;
@@ -24,7 +25,8 @@ static int64_t blocks(int64_t n) { return n / LANES + (n % LANES != 0); }
 static int64_t pitch(const ert_tensor *t, const int64_t *shape, uint32_t i) {
   const uint32_t lanes = lane_axis(t);
   int64_t product = i > lanes ? LANES : 1;
-  for (uint32_t d = i + 1; d < t->rank; d++) product *= d == lanes ? blocks(shape[d]) * LANES : shape[d];
+  for (uint32_t d = i + 1; d < t->rank; d++)
+    product *= d == lanes ? blocks(shape[d]) * LANES : ert_planes_extent(shape, t->halo, d);
   return product;
 }
 
