@@ -181,6 +181,7 @@ class _Part:
         again, number = b.label(), b.new("r", "mov.u32", 0)
         if depth > 1:
             b.place(again)
+            b.emit('.pragma "nounroll"')  # assemblers would, and run out of registers
         values = {}
         for key in used:
             offset = sum(k * step for k, step in zip(key, x.strides[2:], strict=True)) * x.dtype.bytes

@@ -22,14 +22,14 @@ from targets.cuda.kernel import Code
 
 __all__ = ["pool"]
 
-_UNROLLED = 256  # taps of a window that one thread has
+_UNROLLED = 64  # taps of a window without a loop
 _SHARED = 32  # taps from which on a team may have them
 _FEW = 4096  # windows that do not keep a small GPU busy
 _AT_ONCE = 16  # taps that are on the way together
 
 
 def pool(op: Pool, inputs: Inputs, outputs: Sequence[Array], constants: Constants) -> Code | None:
-    """Of floats, without the places of maxima; windows of up to `_UNROLLED` taps, larger ones that need no tests."""
+    """Of floats, without the places of maxima."""
     x, y = inputs[0], outputs[0]
     if x is None or len(outputs) > 1 or x.dtype not in (DType.F32, DType.F16) or not x.elements:
         return None
@@ -44,12 +44,10 @@ def pool(op: Pool, inputs: Inputs, outputs: Sequence[Array], constants: Constant
     taps = math.prod(op.kernel)
     if taps >= _SHARED and _untested(op, axes):
         apart = all(axis.stride >= axis.kernel or axis.out == 1 for axis in axes)
-        if apart or windows.elements < _FEW or taps > _UNROLLED:
+        if apart or windows.elements < _FEW:
             inner = [axis.dilation * step for axis, step in zip(axes, x.strides[2:], strict=True)]
             window = Walk.over(op.kernel, inner, (0,) * len(axes))
             return by_walks("pool", (x, y), windows, window, origins, lambda rows: _by_team(op, rows))
-    if taps > _UNROLLED:
-        return None
 
     def body(b: Builder, index: str) -> None:
         begins = offsets(b, windows, index, origins)
@@ -111,32 +109,66 @@ def _by_thread(
     b: Builder, op: Pool, x: Array, axes: Sequence[Axis], index: str, shape: tuple[int, ...], begin: str
 ) -> str:
     """The result for window number `index`, whose first tap is at address `begin`."""
-    term, join, neutral = _fold(b, op)
+    join, neutral = _fold(b, op)[1:]
     places = coordinates(b, index, shape)[2:]
     inside = [
-        [
-            axis.inside(b, place, tap) if op.kind == "max" or not axis.readable(tap) else None
-            for tap in range(axis.kernel)
-        ]
-        for axis, place in zip(axes, places, strict=True)
+        [None if _free(op, axis, tap) else axis.inside(b, place, tap) for tap in range(axis.kernel)]
+        for axis, place in zip(axes[1:], places[1:], strict=True)
     ]
-    found: tuple[str, ...] | None = None
+    lead, step = axes[0], axes[0].dilation * x.strides[2] * x.dtype.bytes
+    if math.prod(op.kernel) <= _UNROLLED:
+        lines = []
+        for tap in range(lead.kernel):
+            test = None if _free(op, lead, tap) else lead.inside(b, places[0], tap)
+            lines.append(_line(b, op, x, axes[1:], begin, tap * step, [[test], *inside]))
+        (found,) = tree(b, lines, join)
+    else:
+        found, number, again = b.new("f", "mov.f32", neutral), b.new("r", "mov.u32", 0), b.label()
+        place = b.new("r", "mad.lo.u32", places[0], lead.stride, -lead.begin % (1 << 32))
+        b.place(again)
+        b.emit('.pragma "nounroll"')
+        free = _free(op, lead, 0) and _free(op, lead, lead.kernel - 1)
+        test = None if free else b.new("p", "setp.lt.u32", place, lead.extent)
+        (joined,) = join(b, (found,), _line(b, op, x, axes[1:], begin, 0, [[test], *inside]))
+        b.emit(f"mov.f32 {found}, {joined}")
+        b.emit(f"add.s64 {begin}, {begin}, {step}")
+        b.emit(f"add.u32 {place}, {place}, {lead.dilation}")
+        b.emit(f"add.u32 {number}, {number}, 1")
+        b.emit(f"@{b.new('p', 'setp.lt.u32', number, lead.kernel)} bra {again}")
+    if op.kind == "average":
+        return _mean(b, op, found, axes, places)
+    return _root(b, found, op.p) if op.kind == "lp" else found
+
+
+def _free(op: Pool, axis: Axis, tap: int) -> bool:
+    """Whether a tap needs no test: zeros of the halo change no sum, but might be the largest."""
+    return axis.within(tap) if op.kind == "max" else axis.readable(tap)
+
+
+def _line(
+    b: Builder,
+    op: Pool,
+    x: Array,
+    axes: Sequence[Axis],
+    begin: str,
+    offset: int,
+    inside: Sequence[Sequence[str | None]],
+) -> tuple[str, ...]:
+    """The taps of a window at one place of its first dimension, joined. `inside` tests that one, then those of `axes`."""
+    term, join, neutral = _fold(b, op)
     taps = list(itertools.product(*(range(axis.kernel) for axis in axes)))
+    parts = []
     for first in range(0, len(taps), _AT_ONCE):
         terms = []
         for tap in taps[first : first + _AT_ONCE]:
-            where = both(b, [own[k] for own, k in zip(inside, tap, strict=True)])
-            offset = sum(k * axis.dilation * s for k, axis, s in zip(tap, axes, x.strides[2:], strict=True))
-            value = term(load(b, x.dtype, begin, offset * x.dtype.bytes, constant=True, where=where))
+            where = both(b, [own[k] for own, k in zip(inside, (0, *tap), strict=True)])
+            place = sum(k * axis.dilation * s for k, axis, s in zip(tap, axes, x.strides[3:], strict=True))
+            value = term(load(b, x.dtype, begin, offset + place * x.dtype.bytes, constant=True, where=where))
             if where is not None and op.kind == "max":
                 value = b.new("f", "selp.f32", value, neutral, where)
             terms.append((value,))
-        part = tree(b, terms, join)
-        found = part if found is None else join(b, found, part)
-    assert found is not None
-    if op.kind == "average":
-        return _mean(b, op, found[0], axes, places)
-    return _root(b, found[0], op.p) if op.kind == "lp" else found[0]
+        parts.append(tree(b, terms, join))
+    return tree(b, parts, join)
 
 
 def _mean(b: Builder, op: Pool, sum: str, axes: Sequence[Axis], places: Sequence[str]) -> str:

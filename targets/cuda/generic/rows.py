@@ -131,6 +131,7 @@ class Rows:
         begin, number = b.new("r", "mov.u32", self.member), b.new("r", "mov.u32", 0)
         again = b.label()
         b.place(again)
+        b.emit('.pragma "nounroll"')  # more elements at once would take registers from other blocks
         visit(begin, number)
         b.emit(f"add.u32 {begin}, {begin}, {_AT_ONCE * size}")
         b.emit(f"add.u32 {number}, {number}, 1")
