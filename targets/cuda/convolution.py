@@ -6,11 +6,13 @@ instruction cache; t2: pairs of weight and place are streamed (stream/); t3: den
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from packer.ir import DType, Graph, Node
 from packer.ir.ops import Conv
-from targets.cuda import dense
+from targets.cuda import dense, stream
 from targets.cuda.emit import emit, settings_of
 from targets.cuda.kernel import Code
 from targets.cuda.layer import ConvLayer
@@ -22,6 +24,8 @@ __all__ = ["code_of", "layer_of", "tiers"]
 
 _SPARSE = 0.7  # density from which on skipping zeros cannot pay
 _MOST_CODE = 1 << 20  # multiply-adds of a layer as instructions
+_WIDEST = 128  # elements of a row under a window that straight-line code stages
+_LARGEST = 2048  # elements of a channel under 8 x 8 windows, which sparse layers stage
 _FEWEST = 8  # output channels of a group that share what a thread loads
 _RESIDUAL = 3  # input of a Conv
 
@@ -41,12 +45,13 @@ def tiers(graph: Graph, node: Node) -> tuple[str, ...]:
         return ()
     if not np.isfinite(weights).all():
         return ()
-    found = ["t3"]
-    if graph.density(node.inputs[1]) <= _SPARSE and np.count_nonzero(weights) <= _MOST_CODE:
-        found.append("t1")
-        if cache_resident(weights) is not None:
-            found.append("t1c")
-    return tuple(found)
+    reach = [(weights.shape[2 + i] - 1) * op.dilations[i] + 1 for i in range(2)]
+    staged = math.prod(extent + 7 * stride for extent, stride in zip(reach, op.strides, strict=True))
+    if graph.density(node.inputs[1]) > _SPARSE or reach[1] > _WIDEST or staged > _LARGEST:
+        return ("t3",)
+    if np.count_nonzero(weights) > _MOST_CODE:
+        return ("t3", "t2")
+    return ("t3", "t2", "t1", *(("t1c",) if cache_resident(weights) is not None else ()))
 
 
 def layer_of(state: State, node: Node, rounding: str) -> ConvLayer:
@@ -75,6 +80,8 @@ def code_of(layer: ConvLayer, tier: str) -> Code:
     """The code of a layer in a tier; inputs are numbered as those of a Conv node."""
     if tier == "t3":
         return dense.conv(layer)
+    if tier == "t2":
+        return stream.conv(layer)
     channels = cache_resident(layer.weights) if tier == "t1c" else None
     operands = (0,) if layer.added is None else (0, _RESIDUAL)
     return Code(tuple(emit(layer, settings_of(layer, channels))), operands)

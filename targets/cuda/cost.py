@@ -15,7 +15,9 @@ _BLOCKS = 4  # that a multiprocessor holds of kernels with 128 registers a threa
 _CODE = 10.67  # bytes of an instruction
 _BUSY = 4  # warps that a multiprocessor needs for each of its four schedulers to hide latency
 _DENSE = 0.7  # share of multiply-adds in the instructions of dense products
-_STREAM = 0.21  # and of streamed pairs
+_BANKS = 32  # of a multiprocessor's shared memory: words a cycle
+_STAGED = 24  # input channels that streamed layers stage at a time
+_FILTERS = 32  # and their output channels a block
 
 
 def seconds(board: Board, work: Work, tier: str) -> float:
@@ -52,7 +54,7 @@ def _convolution(board: Board, work: Work, tier: str) -> float:
         waves = math.ceil(tiles / board.multiprocessors) * board.multiprocessors / tiles
         return pixels * weights.elements / (board.issue * _DENSE) * min(waves, 4.0)
     if tier == "t2":
-        return pixels * products / (board.issue * _STREAM)
+        return _streamed(board, work, products)
     channels = min(y.shape[1] // op.group, 64 if tier == "t1" else 16)
     slices = math.ceil(y.shape[1] / op.group / channels) * op.group
     used = 1 - (1 - min(work.density, 1.0)) ** channels  # share of taps that a slice needs
@@ -65,3 +67,18 @@ def _convolution(board: Board, work: Work, tier: str) -> float:
         fetched /= _BLOCKS
     supply = fetched / (board.code_bytes_per_cycle * board.ghz * 1e9)
     return max(pixels * issued / (board.issue * max(busy, 0.05)), supply)
+
+
+def _streamed(board: Board, work: Work, products: float) -> float:
+    """Of what passes through shared memory: for each product an input, for each pair two words, which all pixels of a
+    thread share; for each list of pairs where it begins; and what is staged."""
+    weights, y = work.inputs[1], work.outputs[0]
+    assert weights is not None
+    pixels, each = y.elements / y.shape[1], math.prod(weights.shape[2:]) * work.density
+    high = 7 if y.shape[2] >= 14 else 2
+    length = max(each * min(_STAGED, weights.shape[1]), 0.1)  # pairs of a list
+    cycles = (1 + 2 / high) * (1 + 0.5 / length) + 3 / (high * length) + 1 / max(_FILTERS * each, 0.1)
+    blocks = math.ceil(pixels / (4 * 7 * high)) * math.ceil(y.shape[1] / _FILTERS)
+    waves = math.ceil(blocks / board.multiprocessors) * board.multiprocessors / blocks
+    lanes = 7 / 8 if high > 2 else 49 / 64  # with a pixel
+    return pixels * products * cycles * min(waves, 4.0) / (lanes * board.multiprocessors * _BANKS * board.ghz * 1e9)

@@ -154,7 +154,7 @@ def _line(
     offset: int,
     inside: Sequence[Sequence[str | None]],
 ) -> tuple[str, ...]:
-    """The taps of a window at one place of its first dimension, joined. `inside` tests that one, then those of `axes`."""
+    """The taps of a window at one place of its first dimension, joined; `inside` tests that, then those of `axes`."""
     term, join, neutral = _fold(b, op)
     taps = list(itertools.product(*(range(axis.kernel) for axis in axes)))
     parts = []

@@ -18,7 +18,7 @@ from targets.cuda.state import State
 
 
 def network(batch: int = 1) -> onnx.ModelProto:
-    """Two branches of convolutions with pads of 1 and 2, joined, then a convolution and what no GPU does here (TopK)."""
+    """Two branches of convolutions with pads of 1 and 2, joined, convolutions, and what no GPU does here (TopK)."""
     rng = np.random.default_rng(0)
     weights = {
         name: (rng.standard_normal(shape) * (rng.random(shape) < 0.2)).astype(np.float32)

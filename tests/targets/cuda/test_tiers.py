@@ -1,0 +1,53 @@
+"""Which tier of convolution the packer takes on which board."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from packer.api import compile_model
+
+KERNELS = {"conv_0": "straight-line", "stream_conv": "streamed", "dense_conv": "dense"}
+
+
+def kernel(target: str, shape: tuple[int, ...], size: int, density: float, **op: object) -> str:
+    """Which kernels a convolution with weights of this shape gets, over an input of size x size."""
+    rng = np.random.default_rng(0)
+    weights = (rng.standard_normal(shape) * (rng.random(shape) < density)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["x", "w"], ["y"], "conv", **op)],
+        "one",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, shape[1], size, size])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    model: onnx.ModelProto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    options = {"placement": "device", "device_code": "ptx", "weight_rounding": "off"}
+    program = compile_model(model, targets=[target], golden=False, **options).programs[0]  # type: ignore[arg-type]
+    (step,) = (step for step in program.steps if step.kernel == "launch")
+    entries = next(attribute.text for attribute in step.attributes if attribute.name == "entries")
+    return KERNELS[entries.split(",")[0]]
+
+
+@pytest.mark.parametrize(
+    ("target", "shape", "size", "density", "expected"),
+    [
+        ("jetson", (64, 64, 3, 3), 56, 0.1, "straight-line"),
+        ("jetson", (512, 512, 3, 3), 7, 0.1, "streamed"),  # 2.5 MB of code for 49 pixels
+        ("jetson", (512, 512, 3, 3), 7, 0.6, "dense"),
+        ("jetson", (64, 64, 3, 3), 28, 0.9, "dense"),
+        ("h200", (256, 256, 3, 3), 14, 0.1, "streamed"),
+    ],
+)
+def test_the_cheapest_tier(target: str, shape: tuple[int, ...], size: int, density: float, expected: str) -> None:
+    assert kernel(target, shape, size, density, pads=[1, 1, 1, 1]) == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "op"),
+    [((8, 8, 1, 3), {"dilations": [1, 70], "pads": [0, 140, 0, 140]}), ((8, 8, 45, 45), {}), ((8, 2, 1, 140), {})],
+)
+def test_windows_too_large_to_stage_are_dense(shape: tuple[int, ...], op: dict[str, object]) -> None:
+    assert kernel("jetson", shape, 150, 0.1, **op) == "dense"
