@@ -111,4 +111,32 @@ ERRORS: Final = (
         "a worker thread could not be started",
         "use fewer threads",
     ),
+    Error(
+        14,
+        "NATIVE_CODE",
+        "native-code",
+        "the program runs native code on a device, which nobody has allowed",
+        "if you trust who packed it: --allow-native (allow_native in the options)",
+    ),
+    Error(
+        15,
+        "DEVICE_MISSING",
+        "device-missing",
+        "no device here can run the program",
+        "install the NVIDIA driver, pack for this device, or try it with: edgert run --emulate",
+    ),
+    Error(
+        16,
+        "DEVICE",
+        "device",
+        "the driver of the device refused a call",
+        "update the driver, or pack the model again for this device: edgert pack model.onnx",
+    ),
+    Error(
+        17,
+        "DEVICE_LOST",
+        "device-lost",
+        "the device failed, and nothing runs on it any more",
+        "close all sessions and open them again; what failed may stand in: dmesg",
+    ),
 )

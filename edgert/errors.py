@@ -12,11 +12,15 @@ from edgert import _errors
 __all__ = [
     "BadStepError",
     "CorruptError",
+    "DeviceError",
+    "DeviceLostError",
+    "DeviceMissingError",
     "EdgertError",
     "InvalidArgumentError",
     "IoError",
     "LibraryError",
     "MalformedError",
+    "NativeCodeError",
     "NoProgramError",
     "NotABundleError",
     "NotBoundError",
@@ -135,6 +139,34 @@ class ThreadError(EdgertError):
 
     status = 13
     id = "thread"
+
+
+class NativeCodeError(EdgertError):
+    """The program runs native code on a device, which nobody has allowed."""
+
+    status = 14
+    id = "native-code"
+
+
+class DeviceMissingError(EdgertError):
+    """No device here can run the program."""
+
+    status = 15
+    id = "device-missing"
+
+
+class DeviceError(EdgertError):
+    """The driver of the device refused a call."""
+
+    status = 16
+    id = "device"
+
+
+class DeviceLostError(EdgertError):
+    """The device failed, and nothing runs on it any more."""
+
+    status = 17
+    id = "device-lost"
 
 
 class LibraryError(EdgertError, ImportError):

@@ -71,12 +71,22 @@ typedef struct edgert_open_options {
   uint32_t threads; /* for hashing; 0: one per usable core */
 } edgert_open_options;
 
+/* Called while a session is opened that has code for a device, `done` of `total` modules of which are loaded; translating one
+ * may take seconds. */
+typedef void (*edgert_progress_hook)(void *user, uint32_t done, uint32_t total);
+
 typedef struct edgert_session_options {
   size_t struct_size;
   const char *target; /* whose programs to use; NULL: the first one this machine can run */
   uint32_t threads;   /* at most, the calling one included; 0: one per usable core. It chooses the program for the most
                        * cores that are not more, or if all are for more, the one for the fewest. */
   const char *isa;    /* force "scalar", "sse2", "avx2", "avx512" or "neon"; NULL: the best here */
+  /* Of programs with a device. Its code comes from the bundle and cannot be proven harmless: */
+  uint32_t allow_native;    /* 1: it may run; else such programs are left out, or fail with EDGERT_ERROR_NATIVE_CODE */
+  uint32_t emulate;         /* 1: programs for other processors, too, on an emulator, which `cuda_library` has to name */
+  const char *cuda_library; /* the driver; NULL: what the environment's EDGERT_CUDA_LIBRARY names, else libcuda.so.1 */
+  edgert_progress_hook progress; /* NULL: nobody is told */
+  void *progress_user;
 } edgert_session_options;
 
 typedef struct edgert_tensor_info {
@@ -100,20 +110,24 @@ typedef struct edgert_bundle_info {
 typedef struct edgert_program_info {
   const char *target; /* borrowed from the bundle */
   const char *arch;   /* machine it needs: "x86_64", "aarch64" */
+  const char *device; /* that it needs beside: "sm_62"; "": none */
   uint32_t cores;     /* that it is made for: more threads are of no use to it */
   uint32_t steps;
   uint64_t arena_bytes;   /* memory for intermediate tensors */
-  edgert_status runnable; /* EDGERT_OK, or why not on this machine */
+  uint64_t device_bytes;  /* the same of the device */
+  edgert_status runnable; /* EDGERT_OK, or why not on this machine; consent to native code is taken for granted */
 } edgert_program_info;
 
 typedef struct edgert_session_info {
   const char *target;
   const char *isa;
+  const char *device; /* its name, "NVIDIA Tegra X2"; "": none is used */
   uint32_t cores;   /* that the program is made for */
   uint32_t threads; /* that run it, at most as many */
   uint32_t steps;
   uint64_t arena_bytes;
   uint64_t scratch_bytes;
+  uint64_t device_bytes; /* arena on the device */
 } edgert_session_info;
 
 /* When an output counts as right: |got - want| <= atol + rtol * max |want|, the maximum over the output; integers: equal. */

@@ -39,6 +39,7 @@ typedef struct ert_tensor {
   uint8_t layout; /* ert_layout */
   bool constant;  /* lies in a segment: its data may be read by prepare */
   bool compact;   /* no gaps: true unless it is a view that leaves some */
+  bool device;    /* in the memory of a device: data is an address there, of no use to the host */
 } ert_tensor;
 
 /* A named attribute, borrowed from the verified bundle. */
@@ -51,6 +52,7 @@ typedef struct ert_attribute {
   uint32_t n_floats;
 } ert_attribute;
 
+struct ert_device;
 struct ert_kernel;
 struct ert_simd;
 
@@ -72,6 +74,7 @@ typedef struct ert_step {
 typedef struct ert_prepare {
   ert_step *step;
   const struct ert_simd *simd; /* kernels of the instruction set chosen at load */
+  struct ert_device *device;   /* the program's (backends); NULL: it has none */
   uint32_t workers;            /* threads that will run the tasks */
   uint32_t in_place;           /* set by ert_allow_in_place: bit i for input i */
 } ert_prepare;
@@ -86,7 +89,7 @@ typedef struct ert_kernel {
   void (*run)(const ert_step *step, int64_t begin, int64_t end, void *scratch);
   bool views;   /* takes operands that are not compact; the session refuses them for other kernels */
   bool reduced; /* takes operands in f16 or bf16; likewise */
-  bool device;  /* takes operands in a device's memory; likewise */
+  bool device;  /* runs on the program's device, and takes operands in its memory; likewise */
 } ert_kernel;
 
 /* All kernels, by name; NULL if there is none. */

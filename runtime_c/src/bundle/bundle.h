@@ -54,9 +54,6 @@ edgert_status ert_integrity_verify(const edgert_bundle *bundle, uint32_t threads
 /* The same for one segment, on the calling thread. */
 edgert_status ert_segment_intact(const edgert_bundle *bundle, uint32_t number);
 
-/* open.c: whether this machine and this library can run a program; the message of the failure says why not. */
-edgert_status ert_program_runnable(ert_table program);
-
 /* The bytes of a verified segment. */
 static inline const uint8_t *ert_segment_data(const edgert_bundle *bundle, ert_table segment) {
   return bundle->data + ert_u64(segment, ERT_FIELD_SEGMENT_OFFSET, 0);

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/kernel.h"
 #include "bundle/bundle.h"
 #include "platform/cpu.h"
 
@@ -81,22 +80,6 @@ void edgert_bundle_close(edgert_bundle *bundle) {
   ert_free(bundle);
 }
 
-edgert_status ert_program_runnable(ert_table program) {
-  const char *target = ert_string(program, ERT_FIELD_PROGRAM_TARGET),
-             *arch = ert_string(program, ERT_FIELD_PROGRAM_ARCH);
-  if (strcmp(arch, ert_cpu_arch) != 0)
-    return ert_fail(EDGERT_ERROR_NO_PROGRAM, ert_format("program '%.80s'", target).s,
-                    ert_format("a machine with %.40s", arch).s, ert_cpu_arch);
-  ert_vector steps = ert_items(program, ERT_FIELD_PROGRAM_STEPS);
-  for (uint32_t i = 0; i < steps.count; i++) {
-    const char *kernel = ert_string(ert_item(steps, i), ERT_FIELD_STEP_KERNEL);
-    if (!ert_kernel_find(kernel))
-      return ert_fail(EDGERT_ERROR_UNKNOWN_KERNEL, ert_format("program '%.80s', step %" PRIu32, target, i).s, NULL,
-                      ert_format("kernel '%.80s'", kernel).s);
-  }
-  return EDGERT_OK;
-}
-
 edgert_status edgert_bundle_describe(const edgert_bundle *bundle, edgert_bundle_info *out) {
   ert_vector segments = ert_items(bundle->root, ERT_FIELD_BUNDLE_SEGMENTS);
   *out = (edgert_bundle_info){
@@ -113,21 +96,4 @@ edgert_status edgert_bundle_describe(const edgert_bundle *bundle, edgert_bundle_
 
 uint32_t edgert_bundle_program_count(const edgert_bundle *bundle) {
   return ert_items(bundle->root, ERT_FIELD_BUNDLE_PROGRAMS).count;
-}
-
-edgert_status edgert_bundle_program(const edgert_bundle *bundle, uint32_t index, edgert_program_info *out) {
-  ert_vector programs = ert_items(bundle->root, ERT_FIELD_BUNDLE_PROGRAMS);
-  if (index >= programs.count)
-    return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, "index", ert_format("below %" PRIu32, programs.count).s,
-                    ert_format("%" PRIu32, index).s);
-  ert_table program = ert_item(programs, index);
-  *out = (edgert_program_info){
-      .target = ert_string(program, ERT_FIELD_PROGRAM_TARGET),
-      .arch = ert_string(program, ERT_FIELD_PROGRAM_ARCH),
-      .cores = ert_u32(program, ERT_FIELD_PROGRAM_CORES, 1),
-      .steps = ert_items(program, ERT_FIELD_PROGRAM_STEPS).count,
-      .arena_bytes = ert_u64(program, ERT_FIELD_PROGRAM_ARENA_BYTES, 0),
-      .runnable = ert_program_runnable(program),
-  };
-  return EDGERT_OK;
 }

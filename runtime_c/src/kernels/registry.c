@@ -1,4 +1,5 @@
-/* The table of all kernels. A kernel NAME is a `const ert_kernel ert_kernel_NAME` in a file of this folder. */
+/* The table of all kernels. A kernel NAME is a `const ert_kernel ert_kernel_NAME` in a file of this folder, or for steps on
+ * a device (get, launch, put) of backends/. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +33,9 @@
   X(gather)                   \
   X(gather_elements)          \
   X(gather_nd)                \
+  X(get)                      \
   X(grid_sample)              \
+  X(launch)                   \
   X(linear)                   \
   X(linear_integer)           \
   X(linear_quantized)         \
@@ -48,6 +51,7 @@
   X(pack_weights)             \
   X(pad)                      \
   X(pool)                     \
+  X(put)                      \
   X(quantize_linear)          \
   X(recurrent)                \
   X(reduce)                   \

@@ -21,15 +21,29 @@ static bool is_repeated(ert_vector programs, uint32_t i) {
   return false;
 }
 
+/* What a program that cannot run would need. */
+static ert_text need(const edgert_bundle *bundle, ert_table program, const edgert_session_options *options) {
+  const char *device = ert_string(program, ERT_FIELD_PROGRAM_DEVICE);
+  switch (ert_program_runnable(bundle, program, options)) {
+    case EDGERT_ERROR_NO_PROGRAM:
+      return ert_format("%.40s", ert_string(program, ERT_FIELD_PROGRAM_ARCH));
+    case EDGERT_ERROR_NATIVE_CODE:
+      return ert_format("--allow-native for code of %.20s", device);
+    case EDGERT_ERROR_UNKNOWN_KERNEL:
+      return ert_format("a kernel that this library does not have");
+    default:
+      return ert_format("a device %.20s with its driver", device);
+  }
+}
+
 /* No program can run: why not, target by target. */
-static edgert_status explain(ert_vector programs) {
-  if (programs.count == 1) return ert_program_runnable(ert_item(programs, 0));
+static edgert_status explain(const edgert_bundle *bundle, ert_vector programs, const edgert_session_options *options) {
+  if (programs.count == 1) return ert_program_runnable(bundle, ert_item(programs, 0), options);
   ert_text reasons = {""};
   for (uint32_t i = 0; i < programs.count && i < 16; i++) {
     if (is_repeated(programs, i)) continue;
-    const char *arch = ert_string(ert_item(programs, i), ERT_FIELD_PROGRAM_ARCH);
-    const char *needed = strcmp(arch, ert_cpu_arch) != 0 ? arch : "a kernel that this library does not have";
-    add(&reasons, "; ", ert_format("'%.40s' needs %.40s", target_at(programs, i), needed).s);
+    add(&reasons, "; ",
+        ert_format("'%.40s' needs %.60s", target_at(programs, i), need(bundle, ert_item(programs, i), options).s).s);
   }
   return ert_fail(EDGERT_ERROR_NO_PROGRAM, reasons.s, ert_format("a program for %s", ert_cpu_arch).s, "none");
 }
@@ -43,9 +57,10 @@ static edgert_status no_such_target(ert_vector programs, const char *target) {
 }
 
 /* The first target with a program that can run here; NULL if there is none. */
-static const char *first_target(ert_vector programs) {
+static const char *first_target(const edgert_bundle *bundle, ert_vector programs,
+                                const edgert_session_options *options) {
   for (uint32_t i = 0; i < programs.count; i++)
-    if (ert_program_runnable(ert_item(programs, i)) == EDGERT_OK) return target_at(programs, i);
+    if (ert_program_runnable(bundle, ert_item(programs, i), options) == EDGERT_OK) return target_at(programs, i);
   return NULL;
 }
 
@@ -56,24 +71,24 @@ static bool better(uint32_t cores, uint32_t best, uint32_t threads) {
   return cores <= threads ? cores > best : cores < best;
 }
 
-edgert_status ert_program_choose(const edgert_bundle *bundle, const char *target, uint32_t threads, ert_table *out) {
+edgert_status ert_program_choose(const edgert_bundle *bundle, const edgert_session_options *options, ert_table *out) {
   ert_vector programs = ert_items(bundle->root, ERT_FIELD_BUNDLE_PROGRAMS);
-  const char *wanted = target ? target : first_target(programs);
-  if (!wanted) return explain(programs);
+  const char *wanted = options->target ? options->target : first_target(bundle, programs, options);
+  if (!wanted) return explain(bundle, programs, options);
   uint32_t best = 0;
   ert_table refused = NULL;
   for (uint32_t i = 0; i < programs.count; i++) {
     ert_table program = ert_item(programs, i);
     if (strcmp(target_at(programs, i), wanted) != 0) continue;
-    if (ert_program_runnable(program) != EDGERT_OK) {
+    if (ert_program_runnable(bundle, program, options) != EDGERT_OK) {
       if (!refused) refused = program;
       continue;
     }
     uint32_t cores = ert_u32(program, ERT_FIELD_PROGRAM_CORES, 1);
-    if (!better(cores, best, threads)) continue;
+    if (!better(cores, best, options->threads)) continue;
     best = cores;
     *out = program;
   }
   if (best > 0) return EDGERT_OK;
-  return refused ? ert_program_runnable(refused) : no_such_target(programs, wanted);
+  return refused ? ert_program_runnable(bundle, refused, options) : no_such_target(programs, wanted);
 }

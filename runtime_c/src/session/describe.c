@@ -20,11 +20,13 @@ edgert_status edgert_session_describe(const edgert_session *session, edgert_sess
   *out = (edgert_session_info){
       .target = session->target,
       .isa = session->simd->name,
+      .device = session->device ? ert_device_name(session->device) : "",
       .cores = session->cores,
       .threads = threads,
       .steps = session->plan->n_steps,
       .arena_bytes = session->arena_bytes,
       .scratch_bytes = (uint64_t)session->scratch_bytes * threads,
+      .device_bytes = session->device_bytes,
   };
   return EDGERT_OK;
 }

@@ -3,7 +3,9 @@
 
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "backends/cuda/driver.h"
 #include "platform/cpu.h"
+#include "session/device.h"
 #include "session/session.h"
 
 enum { MOST_THREADS = 1024 };
@@ -20,6 +22,9 @@ static edgert_status read_options(const edgert_session_options *given, edgert_se
   if (out->threads > MOST_THREADS)
     return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, "options.threads", ert_format("at most %d", MOST_THREADS).s,
                     ert_format("%" PRIu32, out->threads).s);
+  if (out->emulate && !ert_driver_named(out->cuda_library))
+    return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, "options.emulate",
+                    "the emulator as options.cuda_library or in EDGERT_CUDA_LIBRARY", "none");
   return EDGERT_OK;
 }
 
@@ -36,8 +41,11 @@ static edgert_status prepare_steps(edgert_session *session, ert_table program) {
   for (uint32_t i = 0; i < session->plan->n_steps; i++) {
     ert_step *step = &session->plan->steps[i];
     bool shared = session->plan->turns[i].core == ERT_ALL_CORES;
-    ert_prepare prepare = {.step = step, .simd = session->simd, .workers = shared ? workers : 1};
+    ert_prepare prepare = {
+        .step = step, .simd = session->simd, .device = session->device, .workers = shared ? workers : 1};
     ERT_TRY(ert_plan_expect_suited(&prepare));
+    if (step->kernel->device && session->plan->turns[i].core != 0)
+      return ert_reject(&prepare, "core of a step on the device", "0", "%" PRIu32, session->plan->turns[i].core);
     ERT_TRY(step->kernel->prepare(&prepare));
     ERT_TRY(ert_plan_expect_apart(session->plan, program, &prepare));
     if (step->scratch_bytes > scratch) scratch = step->scratch_bytes;
@@ -47,6 +55,44 @@ static edgert_status prepare_steps(edgert_session *session, ert_table program) {
       !ert_multiply(session->scratch_bytes, workers, &total))
     total = SIZE_MAX; /* which the allocation refuses */
   return ert_pages_open(total, "scratch memory", &session->scratch);
+}
+
+static edgert_status open_device(edgert_session *session, const edgert_bundle *bundle, ert_table program,
+                                 const edgert_session_options *options) {
+  if (!ert_program_has_device(program)) return EDGERT_OK;
+  session->device_bytes = ert_u64(program, ERT_FIELD_PROGRAM_DEVICE_BYTES, 0);
+  ert_device_request request;
+  ERT_TRY(ert_device_request_of(bundle, program, options, &request));
+  edgert_status status = ert_device_open(&request, &session->device);
+  ert_free((void *)(uintptr_t)request.codes);
+  return status;
+}
+
+/* Neighbouring steps on the device are given to it together, as long as they are of one phase. */
+static edgert_status gather_steps(edgert_session *session) {
+  const ert_plan *plan = session->plan;
+  void *memory;
+  ERT_TRY(ert_allocate(plan->n_steps * sizeof(ert_step *), "list of steps", &memory));
+  ert_step **list = memory;
+  edgert_status status = EDGERT_OK;
+  for (uint32_t i = 0, count; i < plan->n_steps && status == EDGERT_OK; i += count ? count : 1) {
+    for (count = 0; i + count < plan->n_steps; count++) {
+      ert_step *step = &plan->steps[i + count];
+      if (!step->kernel->device || plan->turns[i + count].phase != plan->turns[i].phase) break;
+      list[count] = step;
+    }
+    if (count > 0) status = ert_device_gather(session->device, list, count);
+  }
+  ert_free(memory);
+  return status;
+}
+
+static edgert_status prepare(edgert_session *session, ert_table program) {
+  if (!session->device) return prepare_steps(session, program);
+  ERT_TRY(ert_device_begin(session->device));
+  edgert_status status = prepare_steps(session, program);
+  if (status == EDGERT_OK) status = gather_steps(session);
+  return ert_device_end(session->device, status);
 }
 
 /* As many workers as the program has cores, or the caller allows threads. */
@@ -60,15 +106,17 @@ static edgert_status build(edgert_session *session, const edgert_bundle *bundle,
                            const edgert_session_options *options) {
   ert_table program;
   ERT_TRY(choose_isa(options->isa, &session->simd));
-  ERT_TRY(ert_program_choose(bundle, options->target, options->threads, &program));
+  ERT_TRY(ert_program_choose(bundle, options, &program));
   session->bundle = bundle;
   session->target = ert_string(program, ERT_FIELD_PROGRAM_TARGET);
   session->cores = ert_u32(program, ERT_FIELD_PROGRAM_CORES, 1);
   session->arena_bytes = ert_u64(program, ERT_FIELD_PROGRAM_ARENA_BYTES, 0);
   ERT_TRY(ert_pages_open(session->arena_bytes, "arena", &session->arena));
-  ERT_TRY(ert_plan_open(bundle, program, session->arena.data, &session->plan));
+  ERT_TRY(open_device(session, bundle, program, options));
+  uint64_t device_arena = session->device ? ert_device_arena(session->device) : 0;
+  ERT_TRY(ert_plan_open(bundle, program, session->arena.data, device_arena, &session->plan));
   ERT_TRY(start_workers(session, program, options->threads));
-  ERT_TRY(prepare_steps(session, program));
+  ERT_TRY(prepare(session, program));
   return ert_schedule_open(session->plan, ert_pool_workers(session->pool), &session->schedule);
 }
 
@@ -95,6 +143,7 @@ void edgert_session_close(edgert_session *session) {
   ert_pool_close(session->pool);
   ert_free(session->profile);
   ert_schedule_close(session->schedule);
+  ert_device_close(session->device);
   ert_plan_close(session->plan);
   ert_pages_close(session->scratch);
   ert_pages_close(session->arena);

@@ -36,7 +36,8 @@ static size_t reserve(size_t *end, size_t n, size_t size) {
   return at;
 }
 
-static void fill_tensor(ert_plan *plan, uint32_t id, const edgert_bundle *bundle, ert_vector tables, uint8_t *arena) {
+static void fill_tensor(ert_plan *plan, uint32_t id, const edgert_bundle *bundle, ert_vector tables, uint8_t *arena,
+                        uint64_t device_arena) {
   ert_tensor *t = &plan->tensors[id];
   ert_region region = ert_region_of(tables, id);
   t->name = ert_string(ert_item(tables, id), ERT_FIELD_TENSOR_NAME);
@@ -50,8 +51,11 @@ static void fill_tensor(ert_plan *plan, uint32_t id, const edgert_bundle *bundle
                         &t->bytes); /* succeeded in program.c */
   t->compact = ert_view_compact(t);
   size_t at = plan->views[id].at = ert_view_at(t, region.begin);
+  t->device = region.place == ERT_PLACE_DEVICE;
   if (region.place == ERT_PLACE_ARENA) {
     t->data = arena + region.offset + at;
+  } else if (t->device) {
+    t->data = (void *)(uintptr_t)(device_arena + region.offset + at);
   } else if (region.place == ERT_PLACE_SEGMENT) {
     ert_vector segments = ert_items(bundle->root, ERT_FIELD_BUNDLE_SEGMENTS);
     const uint8_t *segment = ert_segment_data(bundle, ert_item(segments, region.index));
@@ -118,7 +122,8 @@ static void chain_views(ert_plan *plan, ert_vector tables) {
   }
 }
 
-edgert_status ert_plan_open(const edgert_bundle *bundle, ert_table program, uint8_t *arena, ert_plan **out) {
+edgert_status ert_plan_open(const edgert_bundle *bundle, ert_table program, uint8_t *arena, uint64_t device_arena,
+                            ert_plan **out) {
   *out = NULL;
   ert_vector tensors = ert_items(program, ERT_FIELD_PROGRAM_TENSORS),
              steps = ert_items(program, ERT_FIELD_PROGRAM_STEPS);
@@ -152,7 +157,7 @@ edgert_status ert_plan_open(const edgert_bundle *bundle, ert_table program, uint
       .n_outputs = outputs.count,
   };
   lists free = {(void *)(base + operands_at), (void *)(base + attributes_at)};
-  for (uint32_t i = 0; i < tensors.count; i++) fill_tensor(plan, i, bundle, tensors, arena);
+  for (uint32_t i = 0; i < tensors.count; i++) fill_tensor(plan, i, bundle, tensors, arena, device_arena);
   for (uint32_t i = 0; i < steps.count; i++) fill_step(plan, i, ert_item(steps, i), &free);
   fill_bindings(plan, plan->inputs, inputs, tensors);
   fill_bindings(plan, plan->outputs, outputs, tensors);

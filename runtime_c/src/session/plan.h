@@ -38,11 +38,12 @@ typedef struct ert_plan {
 } ert_plan;
 
 /* Builds the plan of a runnable program in one block of memory; free with ert_plan_close. Constants point
- * into the bundle, tensors of the arena into `arena`, those of inputs, outputs and a device nowhere yet. */
-edgert_status ert_plan_open(const edgert_bundle *bundle, ert_table program, uint8_t *arena, ert_plan **out);
+ * into the bundle, tensors of the arenas into `arena` and `device_arena`, those of inputs and outputs nowhere yet. */
+edgert_status ert_plan_open(const edgert_bundle *bundle, ert_table program, uint8_t *arena, uint64_t device_arena,
+                            ert_plan **out);
 
-/* Proves that a step has no strided views, and nothing in f16 or bf16 or on a device, unless its kernel takes them; before
- * that prepares it. */
+/* Proves that a step has no strided views, nothing in f16 or bf16 and nothing in device memory, unless its kernel takes them;
+ * before that prepares it. */
 edgert_status ert_plan_expect_suited(const ert_prepare *p);
 
 /* Proves of a prepared step that its outputs overlap no other operand, but the first exactly an input that the kernel

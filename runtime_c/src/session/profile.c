@@ -5,6 +5,7 @@
 edgert_status edgert_session_profile(edgert_session *session, edgert_profile_hook hook, void *user) {
   ert_free(session->profile);
   session->profile = NULL;
+  if (session->device) ert_device_stepwise(session->device, hook != NULL);
   if (!hook) return EDGERT_OK;
   const ert_schedule *schedule = session->schedule;
   size_t entries = schedule->first[ert_pool_workers(session->pool)], steps = session->plan->n_steps;

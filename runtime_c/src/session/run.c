@@ -95,7 +95,9 @@ static void work(void *context, uint32_t worker) {
 
 edgert_status edgert_session_run(edgert_session *session) {
   if (!session->checked) ERT_TRY(check_bindings(session));
+  if (session->device) ERT_TRY(ert_device_begin(session->device));
   ert_pool_run(session->pool, work, session);
+  if (session->device) ERT_TRY(ert_device_end(session->device, EDGERT_OK));
   session->ran = true;
   if (session->profile) ert_profile_report(session);
   return EDGERT_OK;

@@ -3,6 +3,7 @@
 #define ERT_SESSION_SESSION_H
 
 #include "kernels/simd/simd.h"
+#include "backends/cuda/device.h"
 #include "platform/cpu.h"
 #include "platform/pages.h"
 #include "session/plan.h"
@@ -18,8 +19,10 @@ struct edgert_session {
   const ert_simd *simd;
   uint32_t cores;  /* that the program is made for */
   ert_plan *plan;  /* owned, like all that follows */
+  ert_device *device; /* NULL: the program has none */
   ert_pages arena; /* zeroed once */
   size_t arena_bytes;
+  uint64_t device_bytes; /* of the arena on the device */
   ert_pages scratch;    /* one piece for every worker */
   size_t scratch_bytes; /* of one piece, a multiple of 64 */
   ert_pool *pool;
@@ -29,9 +32,14 @@ struct edgert_session {
   bool ran;             /* since the last binding of an output */
 };
 
-/* choose.c: of the programs for `target` (NULL: for the first target that can run here) that can run here, the one for the
- * most cores up to `threads`, or if all are for more, the one for the fewest. */
-edgert_status ert_program_choose(const edgert_bundle *bundle, const char *target, uint32_t threads, ert_table *out);
+/* choose.c: of the programs for options->target (NULL: for the first target that can run here) that can run here, the one
+ * for the most cores up to options->threads, or if all are for more, the one for the fewest. */
+edgert_status ert_program_choose(const edgert_bundle *bundle, const edgert_session_options *options, ert_table *out);
+
+/* runnable.c: whether this machine and this library can run a program with these options; the message of the failure says
+ * why not. */
+edgert_status ert_program_runnable(const edgert_bundle *bundle, ert_table program,
+                                   const edgert_session_options *options);
 
 /* place.c: finds cpus[w] for each of `workers` workers such that fast cores of the program are on fast CPUs. False if
  * there is nothing to choose: its cores or this machine's CPUs are alike, or the workers more than the CPUs. `folder` is

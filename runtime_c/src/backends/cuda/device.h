@@ -1,0 +1,57 @@
+/* What sessions see of a CUDA device: opened for one program, its steps prepared by the kernels launch, put and get. */
+#ifndef ERT_BACKENDS_CUDA_DEVICE_H
+#define ERT_BACKENDS_CUDA_DEVICE_H
+
+#include <stdbool.h>
+
+#include "base/kernel.h"
+
+typedef struct ert_device ert_device;
+
+/* A module of a program: machine code, PTX as a raw DEFLATE stream, or both; borrowed. */
+typedef struct ert_code {
+  const uint8_t *cubin; /* NULL: none */
+  const uint8_t *ptx;   /* NULL: none */
+  size_t cubin_bytes, ptx_stored, ptx_bytes;
+} ert_code;
+
+/* What a program needs. */
+typedef struct ert_device_request {
+  const char *library; /* of the driver; NULL: ert_driver_open says which */
+  const char *device;  /* that it was packed for: "sm_62" */
+  const ert_code *codes;
+  uint32_t n_codes;
+  size_t arena_bytes;
+  void (*progress)(void *user, uint32_t done, uint32_t total); /* while code is translated; NULL: nobody looks */
+  void *user;
+} ert_device_request;
+
+/* Whether there is a driver with a device that can run it; opens nothing. */
+edgert_status ert_device_fits(const ert_device_request *request);
+
+/* Opens the first device that fits: its primary context, a stream, the modules, and zeroed memory for the arena. The bytes
+ * of the codes are not needed any more afterwards. */
+edgert_status ert_device_open(const ert_device_request *request, ert_device **out);
+
+/* Gives everything back, and waits for what still runs. NULL is allowed. */
+void ert_device_close(ert_device *device);
+
+/* The address of the arena's first byte, of no use to the host. */
+uint64_t ert_device_arena(const ert_device *device);
+
+/* "NVIDIA Tegra X2"; lives as long as the device. */
+const char *ert_device_name(const ert_device *device);
+
+/* Prepared steps that follow each other, of one phase: they will be given to the device together. */
+edgert_status ert_device_gather(ert_device *device, ert_step *const *steps, uint32_t count);
+
+/* Around the preparation of the steps, and around a run of them, on one thread: the device's context is current. After a
+ * step failed the others do nothing, and ert_device_end returns the failure; after the device is lost ert_device_begin
+ * fails. With a `status` that is a failure ert_device_end does not wait for the device, and returns it. */
+edgert_status ert_device_begin(ert_device *device);
+edgert_status ert_device_end(ert_device *device, edgert_status status);
+
+/* Whether every step waits until it is done, so that its time can be taken. */
+void ert_device_stepwise(ert_device *device, bool stepwise);
+
+#endif

@@ -1,0 +1,73 @@
+/* A device as its own files see it. */
+#ifndef ERT_BACKENDS_CUDA_INTERNAL_H
+#define ERT_BACKENDS_CUDA_INTERNAL_H
+
+#include "backends/cuda/device.h"
+#include "backends/cuda/driver.h"
+
+/* Memory of the device, or of the host that the device sees. */
+typedef struct ert_block {
+  struct ert_block *next;
+  CUdeviceptr address; /* for the device */
+  void *host;          /* NULL: memory of the device */
+  const void *source;  /* the constant that is there; NULL: none */
+  size_t source_bytes;
+} ert_block;
+
+struct ert_run;
+
+struct ert_device {
+  ert_driver driver;
+  CUdevice number;
+  CUcontext context; /* the primary one: shared with other sessions, and with other libraries */
+  CUstream stream;
+  char name[96];
+  int version; /* of the driver: 10020 */
+  int sm;      /* 62 */
+  int packed;  /* the program's */
+  bool integrated, current;
+  uint32_t most_threads, most_grid[3];
+  CUmodule *modules;
+  uint32_t n_modules;
+  ert_block *blocks;
+  CUdeviceptr arena;
+  struct ert_run *runs;
+  bool stepwise;
+  edgert_status status; /* of the present run; DEVICE_LOST stays */
+  ert_text why;         /* what was lost, and in which step */
+};
+
+/* ---- context.c ---- */
+
+/* The number of "sm_62"; fails as MALFORMED. */
+edgert_status ert_device_packed(const char *device, int *out);
+
+/* Makes the device's context current for the calling thread, and the one before again. */
+edgert_status ert_device_enter(ert_device *device);
+void ert_device_leave(ert_device *device);
+
+/* ---- module.c ---- */
+
+/* Loads all modules: machine code where the driver takes it, else translated PTX. */
+edgert_status ert_modules_load(ert_device *device, const ert_device_request *request);
+void ert_modules_unload(ert_device *device);
+
+/* ---- memory.c ---- */
+
+/* Memory of the device, filled with zeros; `what` names it in messages. It is freed with the device. */
+edgert_status ert_device_allocate(ert_device *device, size_t bytes, const char *what, CUdeviceptr *out);
+
+/* Memory of the host that the device reads and writes in place; likewise. */
+edgert_status ert_device_allocate_staging(ert_device *device, size_t bytes, const char *what, void **host,
+                                          CUdeviceptr *out);
+
+/* A copy of a constant in the device's memory, made once. */
+edgert_status ert_device_upload(ert_device *device, const ert_tensor *constant, CUdeviceptr *out);
+
+void ert_device_free_all(ert_device *device);
+
+/* ---- run.c ---- */
+
+void ert_runs_free(ert_device *device);
+
+#endif

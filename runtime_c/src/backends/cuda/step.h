@@ -1,0 +1,33 @@
+/* A step on the device: entries of a module, launched in order with the same pointers. */
+#ifndef ERT_BACKENDS_CUDA_STEP_H
+#define ERT_BACKENDS_CUDA_STEP_H
+
+#include "backends/cuda/internal.h"
+
+/* How an entry is launched. */
+typedef struct ert_launch {
+  CUfunction function;
+  uint32_t grid[3], threads;
+} ert_launch;
+
+/* The state of steps of the kernels launch, put and get. */
+typedef struct ert_device_step {
+  ert_device *device;
+  const ert_step *step;
+  struct ert_run *run;
+  ert_launch *launches;
+  CUdeviceptr *pointers; /* what the entries get */
+  uint32_t n_launches, n_pointers;
+  uint32_t staged;     /* the pointer that is staging memory; n_pointers: none */
+  void *staging;       /* its address for the host; NULL: none */
+  CUdeviceptr mapped;  /* and for the device */
+} ert_device_step;
+
+/* Copies the input of a `put` to its staging memory, or the staging memory of a `get` to its output. */
+void ert_step_copy_in(const ert_device_step *s);
+void ert_step_copy_out(const ert_device_step *s);
+
+/* Launches all entries on a stream. */
+edgert_status ert_step_launch(const ert_device_step *s, CUstream stream);
+
+#endif

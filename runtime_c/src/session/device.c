@@ -1,0 +1,43 @@
+/* What a program asks of a device. */
+#include "session/device.h"
+
+#include "base/alloc.h"
+#include "base/checked.h"
+
+static const uint8_t *code_at(const edgert_bundle *bundle, uint32_t segment, uint64_t offset) {
+  if (segment == UINT32_MAX) return NULL;
+  return ert_segment_data(bundle, ert_item(ert_items(bundle->root, ERT_FIELD_BUNDLE_SEGMENTS), segment)) + offset;
+}
+
+static ert_code read_code(const edgert_bundle *bundle, ert_table module) {
+  return (ert_code){
+      .cubin = code_at(bundle, ert_u32(module, ERT_FIELD_MODULE_CUBIN_SEGMENT, UINT32_MAX),
+                       ert_u64(module, ERT_FIELD_MODULE_CUBIN_OFFSET, 0)),
+      .ptx = code_at(bundle, ert_u32(module, ERT_FIELD_MODULE_PTX_SEGMENT, UINT32_MAX),
+                     ert_u64(module, ERT_FIELD_MODULE_PTX_OFFSET, 0)),
+      .cubin_bytes = ert_u64(module, ERT_FIELD_MODULE_CUBIN_BYTES, 0),
+      .ptx_stored = ert_u64(module, ERT_FIELD_MODULE_PTX_STORED, 0),
+      .ptx_bytes = ert_u64(module, ERT_FIELD_MODULE_PTX_BYTES, 0),
+  };
+}
+
+edgert_status ert_device_request_of(const edgert_bundle *bundle, ert_table program,
+                                    const edgert_session_options *options, ert_device_request *out) {
+  ert_vector modules = ert_items(program, ERT_FIELD_PROGRAM_MODULES);
+  size_t bytes;
+  void *memory;
+  if (!ert_multiply(modules.count, sizeof(ert_code), &bytes)) bytes = SIZE_MAX; /* which the allocation refuses */
+  ERT_TRY(ert_allocate(bytes, "modules of a program", &memory));
+  ert_code *codes = memory;
+  for (uint32_t i = 0; i < modules.count; i++) codes[i] = read_code(bundle, ert_item(modules, i));
+  *out = (ert_device_request){
+      .library = options->cuda_library,
+      .device = ert_string(program, ERT_FIELD_PROGRAM_DEVICE),
+      .codes = codes,
+      .n_codes = modules.count,
+      .arena_bytes = ert_u64(program, ERT_FIELD_PROGRAM_DEVICE_BYTES, 0),
+      .progress = options->progress,
+      .user = options->progress_user,
+  };
+  return EDGERT_OK;
+}
