@@ -17,6 +17,7 @@ __all__ = [
     "OpenOptions",
     "ProfileHook",
     "ProgramInfo",
+    "ProgressHook",
     "SessionInfo",
     "SessionOptions",
     "StepEvent",
@@ -24,6 +25,7 @@ __all__ = [
     "byref",
     "call",
     "check",
+    "find_beside",
     "isas",
     "library",
 ]
@@ -37,10 +39,23 @@ class OpenOptions(Structure):
     _fields_ = (("struct_size", c_size_t), ("integrity", c_int), ("threads", c_uint32))
 
 
+ProgressHook = ctypes.CFUNCTYPE(None, c_void_p, c_uint32, c_uint32)
+
+
 class SessionOptions(Structure):
     """edgert_session_options"""
 
-    _fields_ = (("struct_size", c_size_t), ("target", c_char_p), ("threads", c_uint32), ("isa", c_char_p))
+    _fields_ = (
+        ("struct_size", c_size_t),
+        ("target", c_char_p),
+        ("threads", c_uint32),
+        ("isa", c_char_p),
+        ("allow_native", c_uint32),
+        ("emulate", c_uint32),
+        ("cuda_library", c_char_p),
+        ("progress", ProgressHook),
+        ("progress_user", c_void_p),
+    )
 
 
 class TensorDescription(Structure):
@@ -62,9 +77,11 @@ class ProgramInfo(Structure):
     _fields_ = (
         ("target", c_char_p),
         ("arch", c_char_p),
+        ("device", c_char_p),
         ("cores", c_uint32),
         ("steps", c_uint32),
         ("arena_bytes", c_uint64),
+        ("device_bytes", c_uint64),
         ("runnable", c_int),
     )
 
@@ -75,11 +92,13 @@ class SessionInfo(Structure):
     _fields_ = (
         ("target", c_char_p),
         ("isa", c_char_p),
+        ("device", c_char_p),
         ("cores", c_uint32),
         ("threads", c_uint32),
         ("steps", c_uint32),
         ("arena_bytes", c_uint64),
         ("scratch_bytes", c_uint64),
+        ("device_bytes", c_uint64),
     )
 
 
@@ -151,17 +170,22 @@ def library() -> ctypes.CDLL:
 
 def _find() -> str:
     """Where libedgert.so is: EDGERT_LIBRARY, else beside a copy of this package (editable installs keep it apart)."""
-    chosen = os.environ.get("EDGERT_LIBRARY")
-    if chosen:
-        return chosen
-    for folder in (*edgert.__path__, *(os.path.join(entry, "edgert") for entry in sys.path)):
-        path = os.path.join(folder, "_lib", "libedgert.so")
-        if os.path.exists(path):
-            return path
+    path = os.environ.get("EDGERT_LIBRARY") or find_beside("libedgert.so")
+    if path:
+        return path
     raise LibraryError(
         f"libedgert.so was not found in {os.path.join(edgert.__path__[0], '_lib')} or an installed copy of edgert\n"
         "Build it: pip install -e . (or set EDGERT_LIBRARY to the path of one built with cmake)."
     )
+
+
+def find_beside(name: str) -> str | None:
+    """A library in the folder of this package's, or of a copy of it."""
+    for folder in (*edgert.__path__, *(os.path.join(entry, "edgert") for entry in sys.path)):
+        path = os.path.join(folder, "_lib", name)
+        if os.path.exists(path):
+            return path
+    return None
 
 
 def isas() -> tuple[str, ...]:

@@ -34,6 +34,7 @@ class ProgramStatus:
     steps: int
     arena_bytes: int  # bytes
     runnable: str
+    device: str = ""  # that it needs beside the processor: "sm_62"
 
 
 class OpenBundle:
@@ -62,7 +63,9 @@ class OpenBundle:
             _native.call("edgert_bundle_program", self.handle, index, ctypes.byref(info))
             reason = library.edgert_status_id(info.runnable).decode()
             target, arch = info.target.decode(), info.arch.decode()
-            found.append(ProgramStatus(target, arch, info.cores, info.steps, info.arena_bytes, reason))
+            found.append(
+                ProgramStatus(target, arch, info.cores, info.steps, info.arena_bytes, reason, info.device.decode())
+            )
         return tuple(found)
 
     def __del__(self) -> None:

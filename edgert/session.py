@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -15,12 +16,13 @@ import numpy as np
 from edgert import _native
 from edgert._open import OpenBundle, thread_count
 from edgert.dtypes import DTYPES, Array, address
+from edgert.emulator import emulated, emulator_library, program_to_emulate
 from edgert.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["ALL_CORES", "Session", "SessionDescription", "StepTime", "TensorInfo", "load"]
+__all__ = ["ALL_CORES", "DeviceOptions", "Session", "SessionDescription", "StepTime", "TensorInfo", "load"]
 
 ALL_CORES = 255  # StepTime.core: every core ran a share of the step
 
@@ -42,7 +44,7 @@ class TensorInfo:
 @dataclass(frozen=True, slots=True)
 class SessionDescription:
     """What was chosen: program, instruction set, the `cores` it is made for, the `threads` that run it (no more than
-    those), and the memory (bytes) they need."""
+    those), the memory (bytes) they need; name and memory of the `device`, "" if none is used."""
 
     target: str
     isa: str
@@ -51,6 +53,8 @@ class SessionDescription:
     steps: int
     arena_bytes: int
     scratch_bytes: int
+    device: str = ""
+    device_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +72,27 @@ class StepTime:
     busy_ns: int
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceOptions:
+    """How programs for devices may run; see `load`."""
+
+    allow_native: bool = False
+    cuda_library: str | os.PathLike[str] | None = None
+    emulate: bool = False
+    progress: Callable[[float], None] | None = None
+
+
 def load(
     source: str | os.PathLike[str] | Buffer,
     target: str | None = None,
     threads: int = 0,
     isa: str | None = None,
     integrity: str = "full",
+    *,
+    allow_native: bool = False,
+    cuda_library: str | os.PathLike[str] | None = None,
+    emulate: bool = False,
+    progress: Callable[[float], None] | None = None,
 ) -> Session:
     """Opens a bundle (a path, or its bytes) and makes one of its programs ready to run.
 
@@ -81,26 +100,40 @@ def load(
     0 for one per usable core; it chooses the target's program for the most cores that are not more, or if all are for
     more, the one for the fewest. `isa`: force "scalar", "sse2", "avx2", "avx512" or "neon". `integrity`: "full" hashes
     everything before use, "metadata" only the description and leaves the weights untouched until they are needed.
+
+    A program for a device brings native code, which cannot be proven harmless: it runs
+    if `allow_native` is set, through the driver `cuda_library` (by default the installed one). `emulate` runs it on the emulator instead, on any machine;
+    there it is interpreted and checked, which needs no consent. `progress` is told the fraction of the code that is
+    loaded, which takes long where a driver has to translate it.
     Raises a subclass of EdgertError that says what is wrong and what to do.
     """
-    return Session(OpenBundle(source, integrity, threads), target, threads, isa)
+    options = DeviceOptions(allow_native, cuda_library, emulate, progress)
+    return Session(OpenBundle(source, integrity, threads), target, threads, isa, options)
 
 
 class Session:
     """Made by `load`. Runs are serialised; use one session per thread for parallel runs (see `fork`)."""
 
-    def __init__(self, bundle: OpenBundle, target: str | None, threads: int, isa: str | None) -> None:
+    def __init__(
+        self,
+        bundle: OpenBundle,
+        target: str | None,
+        threads: int,
+        isa: str | None,
+        device: DeviceOptions = DeviceOptions(),
+    ) -> None:
         self._lock = threading.Lock()
         self._ready = False
         self._handle = ctypes.c_void_p()
-        self._bundle, self._options = bundle, (target, threads, isa)
+        self._bundle, self._options = bundle, (target, threads, isa, device)
         library = _native.library()
         if isa is not None and isa not in _native.isas():
             raise InvalidArgumentError(f"isa: expected one of {', '.join(_native.isas())}, got {isa!r}")
         options = _native.SessionOptions(
             ctypes.sizeof(_native.SessionOptions), _text(target), thread_count(threads), _text(isa)
         )
-        _native.call("edgert_session_open", bundle.handle, ctypes.byref(options), ctypes.byref(self._handle))
+        with _on_device(options, bundle, target, device):
+            _native.call("edgert_session_open", bundle.handle, ctypes.byref(options), ctypes.byref(self._handle))
         self._run = library.edgert_session_run
         self._bind_to = {"input": library.edgert_session_bind_input, "output": library.edgert_session_bind_output}
         self.inputs = _describe_all(self._handle, "input")
@@ -164,6 +197,8 @@ class Session:
             info.steps,
             info.arena_bytes,
             info.scratch_bytes,
+            info.device.decode(),
+            info.device_bytes,
         )
 
     def profile(self, hook: Callable[[StepTime], None] | None) -> None:
@@ -276,6 +311,27 @@ class Session:
             _native.call("edgert_session_output_shape", self._handle, index, shape)
             found[info.name] = found[info.name][tuple(slice(n) for n in shape[: len(info.shape)])]
         return found
+
+
+@contextmanager
+def _on_device(
+    options: _native.SessionOptions, bundle: OpenBundle, target: str | None, device: DeviceOptions
+) -> Iterator[None]:
+    """Fills in what the options say of devices; meanwhile a session can be opened with them."""
+    library = None if device.cuda_library is None else os.fspath(device.cuda_library)
+    with ExitStack() as stack:
+        if device.emulate:
+            program = program_to_emulate(bundle.programs(), target)
+            stack.enter_context(emulated(program.device))
+            options.target = program.target.encode()
+            library = library or emulator_library()
+        options.allow_native = device.allow_native or device.emulate
+        options.emulate = device.emulate
+        options.cuda_library = _text(library)
+        tell = device.progress
+        if tell is not None:
+            options.progress = _native.ProgressHook(lambda _, done, total: tell(done / total if total else 1.0))
+        yield
 
 
 def _text(value: str | None) -> bytes | None:

@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 
 __all__ = [
+    "AllowNative",
     "Bgr",
     "BundlePath",
     "Duration",
+    "Emulate",
     "Inputs",
     "Integrity",
     "Isa",
@@ -39,6 +41,10 @@ Threads = Annotated[
     ),
 ]
 Isa = Annotated[str | None, typer.Option("--isa", metavar="NAME", help="Force scalar, sse2, avx2, avx512 or neon.")]
+AllowNative = Annotated[
+    bool, typer.Option("--allow-native", help="Run the bundle's own code on a device; trust who packed it.")
+]
+Emulate = Annotated[bool, typer.Option("--emulate", help="Run a program for a device on an emulator of it.")]
 Integrity = Annotated[
     str,
     typer.Option(

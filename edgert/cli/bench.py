@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import typer
 
-from edgert.cli._options import BundlePath, Duration, Inputs, Integrity, Isa, Json, Runs, Target, Threads, Warmup
+from edgert.cli._options import (
+    AllowNative,
+    BundlePath,
+    Duration,
+    Emulate,
+    Inputs,
+    Integrity,
+    Isa,
+    Json,
+    Runs,
+    Target,
+    Threads,
+    Warmup,
+)
 
 __all__ = ["bench"]
 
@@ -15,6 +28,8 @@ def bench(
     target: Target = None,
     threads: Threads = 0,
     isa: Isa = None,
+    allow_native: AllowNative = False,
+    emulate: Emulate = False,
     integrity: Integrity = "full",
     warmup: Warmup = 5,
     runs: Runs = 0,
@@ -30,11 +45,22 @@ def bench(
 
     arrays = None
     if inputs:
-        with load(bundle, target, 1, isa, "metadata") as session:
+        with load(bundle, target, 1, isa, "metadata", allow_native=allow_native, emulate=emulate) as session:
             arrays = read_inputs(inputs, session.inputs, Pictures())
     with Progress("bench") as tell:
         found = measure(
-            bundle, target, threads, isa, integrity, arrays, warmup, runs, duration, lambda done: tell("runs", done)
+            bundle,
+            target,
+            threads,
+            isa,
+            integrity,
+            arrays,
+            warmup,
+            runs,
+            duration,
+            lambda done: tell("runs", done),
+            allow_native,
+            emulate,
         )
     if json:
         print_json(found)

@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import typer
 
-from edgert.cli._options import BundlePath, Json
+from edgert.cli._options import AllowNative, BundlePath, Emulate, Json
 
 __all__ = ["check"]
 
 
-def check(bundle: BundlePath, json: Json = False) -> None:
+def check(bundle: BundlePath, allow_native: AllowNative = False, emulate: Emulate = False, json: Json = False) -> None:
     """Tell for each program whether it runs here. Exit code 1 if none does."""
     from edgert._open import OpenBundle
     from edgert.cli._output import print_json
     from edgert.devices import this_machine
     from edgert.errors import EdgertError
-    from edgert.session import Session
+    from edgert.session import DeviceOptions, Session
 
     opened, machine = OpenBundle(bundle), this_machine()
     verdicts = []
     for program in opened.programs():
         reason, detail = "ok", ""
-        if program.arch != machine.arch:
+        emulated = emulate and program.device != ""
+        if program.arch != machine.arch and not emulated:
             reason, detail = program.runnable, f"it needs {program.arch}, this machine is {machine.arch}"
         else:
             try:
-                with Session(opened, program.target, program.cores, None) as session:
-                    detail = f"with {session.describe().isa}"
+                options = DeviceOptions(allow_native, emulate=emulated)
+                with Session(opened, program.target, program.cores, None, options) as session:
+                    chosen = session.describe()
+                    detail = f"with {chosen.isa}" + (f" on {chosen.device}" if chosen.device else "")
             except EdgertError as error:
                 reason, detail = error.id, str(error)
         verdicts.append(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from edgert.cli._options import BundlePath, Inputs, Isa, Json, Target, Threads, Warmup
+from edgert.cli._options import AllowNative, BundlePath, Emulate, Inputs, Isa, Json, Target, Threads, Warmup
 
 __all__ = ["profile"]
 
@@ -17,6 +17,8 @@ def profile(
     target: Target = None,
     threads: Threads = 0,
     isa: Isa = None,
+    allow_native: AllowNative = False,
+    emulate: Emulate = False,
     warmup: Warmup = 3,
     runs: Annotated[int, typer.Option("--runs", metavar="N", min=1, help="Counted runs.")] = 20,
     json: Json = False,
@@ -28,7 +30,18 @@ def profile(
     from edgert.profile import profile as measure
     from edgert.session import load
 
-    with load(bundle, target, threads, isa) as session, Progress("profile") as tell:
+    with (
+        Progress("profile") as tell,
+        load(
+            bundle,
+            target,
+            threads,
+            isa,
+            allow_native=allow_native,
+            emulate=emulate,
+            progress=lambda done: tell("device code", done),
+        ) as session,
+    ):
         arrays = read_inputs(inputs, session.inputs, Pictures())
         found = measure(session, arrays, warmup, runs, lambda done: tell("runs", done))
     if json:

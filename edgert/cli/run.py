@@ -7,7 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from edgert.cli._options import Bgr, BundlePath, Inputs, Isa, Json, Layout, Mean, Std, Target, Threads
+from edgert.cli._options import (
+    AllowNative,
+    Bgr,
+    BundlePath,
+    Emulate,
+    Inputs,
+    Isa,
+    Json,
+    Layout,
+    Mean,
+    Std,
+    Target,
+    Threads,
+)
 
 if TYPE_CHECKING:
     from edgert.dtypes import Array
@@ -32,11 +45,14 @@ def run(
     target: Target = None,
     threads: Threads = 0,
     isa: Isa = None,
+    allow_native: AllowNative = False,
+    emulate: Emulate = False,
     json: Json = False,
 ) -> None:
     """Run once on arrays or pictures. Prints each output's range and the top classes; -o saves the outputs."""
     from edgert.cli._inputs import Pictures, read_inputs, read_labels
     from edgert.cli._output import print_json
+    from edgert.cli._progress import Progress
     from edgert.errors import InvalidArgumentError
     from edgert.samples import random_inputs
     from edgert.session import load
@@ -44,7 +60,18 @@ def run(
     if output and output.suffix != ".npz":
         raise InvalidArgumentError(f"--output: expected a file .npz, got '{output}'")
     names = read_labels(labels) if labels else []
-    with load(bundle, target, threads, isa) as session:
+    with (
+        Progress("run") as tell,
+        load(
+            bundle,
+            target,
+            threads,
+            isa,
+            allow_native=allow_native,
+            emulate=emulate,
+            progress=lambda done: tell("device code", done),
+        ) as session,
+    ):
         arrays = read_inputs(inputs, session.inputs, Pictures(mean, std, layout, bgr))
         missing = [info for info in session.inputs if info.name not in arrays]
         if missing and not random:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgert.cli._options import BundlePath, Duration, Isa, Json, Runs, Target, Threads
+from edgert.cli._options import AllowNative, BundlePath, Duration, Emulate, Isa, Json, Runs, Target, Threads
 
 if TYPE_CHECKING:
     from edgert.selftest import SelfTest
@@ -19,6 +19,8 @@ def selftest(
     target: Target = None,
     threads: Threads = 0,
     isa: Isa = None,
+    allow_native: AllowNative = False,
+    emulate: Emulate = False,
     deadline_ms: Annotated[
         float | None, typer.Option("--deadline-ms", metavar="MS", min=0, help="FAIL if p99 takes longer.")
     ] = None,
@@ -32,7 +34,18 @@ def selftest(
     from edgert.selftest import selftest as test
 
     with Progress("selftest") as tell:
-        found = test(bundle, target, threads, isa, deadline_ms, runs, duration, lambda done: tell("latency", done))
+        found = test(
+            bundle,
+            target,
+            threads,
+            isa,
+            deadline_ms,
+            runs,
+            duration,
+            lambda done: tell("latency", done),
+            allow_native,
+            emulate,
+        )
     if json:
         print_json(found)
     else:

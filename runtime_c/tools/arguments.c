@@ -34,6 +34,8 @@ static const option options[] = {
     OPTION("--isa", "", TEXT, VERB_RUN | VERB_BENCH, isa, "NAME",
            "scalar, sse2, avx2, avx512 or neon; default: the best"),
     OPTION("--isa", "", LIST, VERB_SELFTEST, isas, "NAME", "one to test, or all; repeatable; the first one is timed"),
+    OPTION("--allow-native", "", FLAG, VERB_INFO | RUNNING, allow_native, "",
+           "run the bundle's own code on a device; trust who packed it"),
     OPTION("--integrity", "", TEXT, VERB_BENCH, integrity, "WHAT", "full: hash everything; metadata: not the weights"),
     OPTION("--warmup", "", COUNT, VERB_BENCH, warmup, "N", "runs before the counted ones; default: 5"),
     OPTION("--runs", "", COUNT, TIMING, runs, "N", "counted runs; default: as many as fit in --duration"),

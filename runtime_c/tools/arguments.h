@@ -25,7 +25,7 @@ typedef struct arguments {
   uint32_t threads, warmup, runs;
   double duration;    /* seconds */
   double deadline_ms; /* infinite if none */
-  bool json;
+  bool json, allow_native;
   bool help;
 } arguments;
 

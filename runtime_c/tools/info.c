@@ -27,13 +27,13 @@ static void print_reason(const char *message) {
   putchar('\n');
 }
 
-static bool print_program(const edgert_bundle *bundle, uint32_t index) {
+static bool print_program(const edgert_bundle *bundle, uint32_t index, bool allow_native) {
   edgert_program_info info;
   edgert_session *session;
   if (edgert_bundle_program(bundle, index, &info)) return fail_library();
   printf("program %s, for %s, cores %u: %u steps, arena %s\n", printable(info.target).s, printable(info.arch).s,
          info.cores, info.steps, size_text(info.arena_bytes).s);
-  edgert_session_options options = {.struct_size = sizeof options, .target = info.target, .threads = info.cores};
+  edgert_session_options options = {.struct_size = sizeof options, .target = info.target, .threads = info.cores, .allow_native = allow_native};
   if (edgert_session_open(bundle, &options, &session)) {
     print_reason(edgert_last_error());
   } else {
@@ -44,21 +44,21 @@ static bool print_program(const edgert_bundle *bundle, uint32_t index) {
   return true;
 }
 
-static bool print_bundle(const char *path, const edgert_bundle *bundle) {
+static bool print_bundle(const arguments *a, const edgert_bundle *bundle) {
   edgert_bundle_info info;
   if (edgert_bundle_describe(bundle, &info)) return fail_library();
-  printf("%s: '%s', %s, made by %s\n", printable(path).s, printable(info.model).s, size_text(info.bytes).s,
+  printf("%s: '%s', %s, made by %s\n", printable(a->bundle).s, printable(info.model).s, size_text(info.bytes).s,
          printable(info.producer).s);
   printf("  segments: %u, %s; golden samples: %u\n", info.segments, size_text(info.segment_bytes).s, info.goldens);
   for (uint32_t i = 0; i < edgert_bundle_program_count(bundle); i++)
-    if (!print_program(bundle, i)) return false;
+    if (!print_program(bundle, i, a->allow_native)) return false;
   return true;
 }
 
 int verb_info(const arguments *a) {
   edgert_open_options options = {.struct_size = sizeof options, .integrity = EDGERT_INTEGRITY_METADATA};
   edgert_bundle *bundle;
-  bool good = edgert_bundle_open(a->bundle, &options, &bundle) ? fail_library() : print_bundle(a->bundle, bundle);
+  bool good = edgert_bundle_open(a->bundle, &options, &bundle) ? fail_library() : print_bundle(a, bundle);
   edgert_bundle_close(bundle);
   return good ? EXIT_PASSED : EXIT_ERROR;
 }

@@ -231,13 +231,14 @@ outcome run_guarded(const edgert_bundle *bundle, const char *isa, uint32_t worke
                     void (*ran)(const char *)) {
   ert_table program;
   ert_plan *plan;
-  if (ert_program_choose(bundle, NULL, workers, &program) != EDGERT_OK) return OUTCOME_REFUSED;
+  edgert_session_options options = {.struct_size = sizeof options, .threads = workers};
+  if (ert_program_choose(bundle, &options, &program) != EDGERT_OK) return OUTCOME_REFUSED;
   uint64_t arena_bytes = ert_u64(program, ERT_FIELD_PROGRAM_ARENA_BYTES, 0);
   if (arena_bytes > MOST_RUN_BYTES) return OUTCOME_LARGE;
   uint8_t *arena = exactly(arena_bytes);
   fill(arena, arena_bytes, (uint8_t)(1 + below(d, ERT_DTYPE_COUNT - 1)), d);
   outcome found = OUTCOME_REFUSED;
-  if (ert_plan_open(bundle, program, arena, &plan) == EDGERT_OK) {
+  if (ert_plan_open(bundle, program, arena, 0, &plan) == EDGERT_OK) {
     guarded_step *guards = calloc(plan->n_steps ? plan->n_steps : 1, sizeof *guards);
     found = OUTCOME_LARGE;
     if (guards && is_small(plan)) {

@@ -71,7 +71,8 @@ static const char *placed(const edgert_bundle *bundle, uint32_t cores, uint32_t 
   uint32_t cpus[ERT_MOST_CORES], count = 0;
   cpu_set_t allowed = set_of(mask);
   ert_table program;
-  CHECK(ert_program_choose(bundle, NULL, cores, &program) == EDGERT_OK);
+  edgert_session_options options = {.struct_size = sizeof options, .threads = cores};
+  CHECK(ert_program_choose(bundle, &options, &program) == EDGERT_OK);
   if (ert_workers_place(program, workers, folder, &allowed, cpus))
     for (; count < workers; count++) text[count] = (char)('0' + cpus[count]);
   text[count] = '\0';

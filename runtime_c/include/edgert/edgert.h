@@ -82,8 +82,8 @@ typedef struct edgert_session_options {
                        * cores that are not more, or if all are for more, the one for the fewest. */
   const char *isa;    /* force "scalar", "sse2", "avx2", "avx512" or "neon"; NULL: the best here */
   /* Of programs with a device. Its code comes from the bundle and cannot be proven harmless: */
-  uint32_t allow_native;    /* 1: it may run; else such programs are left out, or fail with EDGERT_ERROR_NATIVE_CODE */
-  uint32_t emulate;         /* 1: programs for other processors, too, on an emulator, which `cuda_library` has to name */
+  uint32_t allow_native; /* 1: it may run; else such programs are left out, or fail with EDGERT_ERROR_NATIVE_CODE */
+  uint32_t emulate;      /* 1: programs for other processors, too, on an emulator, which `cuda_library` has to name */
   const char *cuda_library; /* the driver; NULL: what the environment's EDGERT_CUDA_LIBRARY names, else libcuda.so.1 */
   edgert_progress_hook progress; /* NULL: nobody is told */
   void *progress_user;
@@ -122,8 +122,8 @@ typedef struct edgert_session_info {
   const char *target;
   const char *isa;
   const char *device; /* its name, "NVIDIA Tegra X2"; "": none is used */
-  uint32_t cores;   /* that the program is made for */
-  uint32_t threads; /* that run it, at most as many */
+  uint32_t cores;     /* that the program is made for */
+  uint32_t threads;   /* that run it, at most as many */
   uint32_t steps;
   uint64_t arena_bytes;
   uint64_t scratch_bytes;

@@ -1,9 +1,9 @@
 /* Opening a session: choose a program, allocate, let every kernel prove its step, start the threads. */
 #include <inttypes.h>
 
+#include "backends/cuda/driver.h"
 #include "base/alloc.h"
 #include "base/checked.h"
-#include "backends/cuda/driver.h"
 #include "platform/cpu.h"
 #include "session/device.h"
 #include "session/session.h"

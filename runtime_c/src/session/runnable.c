@@ -23,10 +23,9 @@ static edgert_status expect_kernels(ert_table program) {
   for (uint32_t i = 0; i < steps.count; i++) {
     const char *kernel = ert_string(ert_item(steps, i), ERT_FIELD_STEP_KERNEL);
     if (!ert_kernel_find(kernel))
-      return ert_fail(
-          EDGERT_ERROR_UNKNOWN_KERNEL,
-          ert_format("program '%.80s', step %" PRIu32, ert_string(program, ERT_FIELD_PROGRAM_TARGET), i).s, NULL,
-          ert_format("kernel '%.80s'", kernel).s);
+      return ert_fail(EDGERT_ERROR_UNKNOWN_KERNEL,
+                      ert_format("program '%.80s', step %" PRIu32, ert_string(program, ERT_FIELD_PROGRAM_TARGET), i).s,
+                      NULL, ert_format("kernel '%.80s'", kernel).s);
   }
   return EDGERT_OK;
 }

@@ -2,8 +2,8 @@
 #ifndef ERT_SESSION_SESSION_H
 #define ERT_SESSION_SESSION_H
 
-#include "kernels/simd/simd.h"
 #include "backends/cuda/device.h"
+#include "kernels/simd/simd.h"
 #include "platform/cpu.h"
 #include "platform/pages.h"
 #include "session/plan.h"
@@ -17,14 +17,14 @@ struct edgert_session {
   const edgert_bundle *bundle; /* borrowed, like the next */
   const char *target;
   const ert_simd *simd;
-  uint32_t cores;  /* that the program is made for */
-  ert_plan *plan;  /* owned, like all that follows */
+  uint32_t cores;     /* that the program is made for */
+  ert_plan *plan;     /* owned, like all that follows */
   ert_device *device; /* NULL: the program has none */
-  ert_pages arena; /* zeroed once */
+  ert_pages arena;    /* zeroed once */
   size_t arena_bytes;
   uint64_t device_bytes; /* of the arena on the device */
-  ert_pages scratch;    /* one piece for every worker */
-  size_t scratch_bytes; /* of one piece, a multiple of 64 */
+  ert_pages scratch;     /* one piece for every worker */
+  size_t scratch_bytes;  /* of one piece, a multiple of 64 */
   ert_pool *pool;
   ert_schedule *schedule;
   ert_profile *profile; /* NULL: nobody looks */

@@ -17,8 +17,7 @@ enum {
 edgert_status ert_device_packed(const char *device, int *out) {
   char end;
   if (sscanf(device, "sm_%3d%c", out, &end) == 1 && *out >= 10) return EDGERT_OK;
-  return ert_fail(EDGERT_ERROR_MALFORMED, "device of the program", "sm_ and a number",
-                  ert_format("'%.40s'", device).s);
+  return ert_fail(EDGERT_ERROR_MALFORMED, "device of the program", "sm_ and a number", ert_format("'%.40s'", device).s);
 }
 
 /* Machine code: for exactly this device on Tegra, else for its generation up to it. PTX: for all that came later. */
@@ -73,8 +72,7 @@ static edgert_status find(ert_device *d, const ert_device_request *request) {
     seen = ert_format("%.180s%s%.60s (sm_%d)", seen.s, i ? ", " : "", d->name, d->sm);
   }
   return ert_fail(EDGERT_ERROR_DEVICE_MISSING, ert_format("program packed for sm_%d", d->packed).s,
-                  ert_format("a device sm_%d%s", d->packed, " or one that runs its PTX").s,
-                  count ? seen.s : "none");
+                  ert_format("a device sm_%d%s", d->packed, " or one that runs its PTX").s, count ? seen.s : "none");
 }
 
 edgert_status ert_device_fits(const ert_device_request *request) {

@@ -51,8 +51,8 @@ void ert_driver_close(ert_driver *driver) {
 }
 
 edgert_status ert_driver_status(CUresult result) {
-  static const short fatal[] = {3,   4,   46,  201, 202, 214, 220, 226, 700, 702, 709, 710,
-                                714, 715, 716, 717, 718, 719, 721, 999};
+  static const short fatal[] = {3,   4,   46,  201, 202, 214, 220, 226, 700, 702,
+                                709, 710, 714, 715, 716, 717, 718, 719, 721, 999};
   for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++)
     if (fatal[i] == result) return EDGERT_ERROR_DEVICE_LOST;
   return result == CUDA_ERROR_OUT_OF_MEMORY ? EDGERT_ERROR_OUT_OF_MEMORY : EDGERT_ERROR_DEVICE;

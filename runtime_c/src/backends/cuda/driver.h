@@ -30,7 +30,7 @@ typedef struct ert_driver {
   void *library;
   const char *path; /* borrowed: what was loaded */
 #define REQUIRED(name, parameters) CUresult(*name) parameters;
-#define OPTIONAL REQUIRED /* NULL if the driver does not have it */
+#define OPTIONAL                   REQUIRED /* NULL if the driver does not have it */
 #include "backends/cuda/functions.def"
 #undef OPTIONAL
 #undef REQUIRED
@@ -51,9 +51,9 @@ edgert_status ert_driver_status(CUresult result);
 edgert_status ert_driver_fail(const ert_driver *driver, CUresult result, const char *call, const char *doing);
 
 /* Calls a function of the driver; returns from the calling function if it fails. `doing` is evaluated only then. */
-#define ERT_DRIVER_TRY(driver, doing, function, ...)                                                 \
-  do {                                                                                               \
-    CUresult ert_result = (driver)->function(__VA_ARGS__);                                           \
+#define ERT_DRIVER_TRY(driver, doing, function, ...)                                                \
+  do {                                                                                              \
+    CUresult ert_result = (driver)->function(__VA_ARGS__);                                          \
     if (ert_result != CUDA_SUCCESS) return ert_driver_fail(driver, ert_result, #function, (doing)); \
   } while (0)
 

@@ -82,11 +82,10 @@ static edgert_status load(ert_device *d, const ert_code *code, const char *what,
     if (result == CUDA_SUCCESS) return EDGERT_OK;
     *out = NULL;
     if (!refused(result) || !code->ptx)
-      return ert_driver_fail(
-          &d->driver, result, "cuModuleLoadDataEx",
-          ert_format("machine code of %s for sm_%d, device sm_%d, driver %d.%d", what, d->packed, d->sm,
-                     d->version / 1000, d->version % 1000 / 10)
-              .s);
+      return ert_driver_fail(&d->driver, result, "cuModuleLoadDataEx",
+                             ert_format("machine code of %s for sm_%d, device sm_%d, driver %d.%d", what, d->packed,
+                                        d->sm, d->version / 1000, d->version % 1000 / 10)
+                                 .s);
   }
   if (code->ptx) return load_ptx(d, code, what, out);
   return ert_fail(EDGERT_ERROR_MALFORMED, what, "machine code or PTX", "neither");

@@ -59,9 +59,9 @@ static edgert_status end_run(const ert_run *run) {
     const ert_device_step *s = run->steps[i];
     if (s->step->kernel != &ert_kernel_get) continue;
     if (!waited)
-      ERT_TRY(wait(device, ert_format("steps %u to %u", run->steps[0]->step->index,
-                                      run->steps[run->n_steps - 1]->step->index)
-                               .s));
+      ERT_TRY(
+          wait(device,
+               ert_format("steps %u to %u", run->steps[0]->step->index, run->steps[run->n_steps - 1]->step->index).s));
     waited = true;
     ert_step_copy_out(s);
   }

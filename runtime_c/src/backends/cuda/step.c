@@ -83,8 +83,7 @@ static edgert_status begin(ert_prepare *p, ert_device_step **out) {
   if (!p->device) return ert_reject(p, "program", "one for a device", "none");
   const ert_attribute *entries = ert_attribute_find(p, "entries");
   uint32_t n = entries ? count_entries(entries->text) : 0, most = step->n_in + step->n_out;
-  if (n == 0 || n > MOST_ENTRIES)
-    return ert_reject(p, "attribute 'entries'", "1 to 65536 names", "%" PRIu32, n);
+  if (n == 0 || n > MOST_ENTRIES) return ert_reject(p, "attribute 'entries'", "1 to 65536 names", "%" PRIu32, n);
   size_t bytes = sizeof(ert_device_step) + most * sizeof(CUdeviceptr) + n * sizeof(ert_launch);
   void *memory;
   ERT_TRY(ert_state(p, bytes, &memory));

@@ -18,9 +18,9 @@ typedef struct ert_device_step {
   ert_launch *launches;
   CUdeviceptr *pointers; /* what the entries get */
   uint32_t n_launches, n_pointers;
-  uint32_t staged;     /* the pointer that is staging memory; n_pointers: none */
-  void *staging;       /* its address for the host; NULL: none */
-  CUdeviceptr mapped;  /* and for the device */
+  uint32_t staged;    /* the pointer that is staging memory; n_pointers: none */
+  void *staging;      /* its address for the host; NULL: none */
+  CUdeviceptr mapped; /* and for the device */
 } ert_device_step;
 
 /* Copies the input of a `put` to its staging memory, or the staging memory of a `get` to its output. */
