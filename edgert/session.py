@@ -101,8 +101,8 @@ def load(
     more, the one for the fewest. `isa`: force "scalar", "sse2", "avx2", "avx512" or "neon". `integrity`: "full" hashes
     everything before use, "metadata" only the description and leaves the weights untouched until they are needed.
 
-    A program for a device brings native code, which cannot be proven harmless: it runs
-    if `allow_native` is set, through the driver `cuda_library` (by default the installed one). `emulate` runs it on the emulator instead, on any machine;
+    A program for a device brings native code, which nothing proves harmless: it runs if `allow_native` is set, through
+    the driver `cuda_library` (by default the installed one). `emulate` runs it on the emulator instead, on any machine;
     there it is interpreted and checked, which needs no consent. `progress` is told the fraction of the code that is
     loaded, which takes long where a driver has to translate it.
     Raises a subclass of EdgertError that says what is wrong and what to do.

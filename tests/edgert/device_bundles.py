@@ -1,4 +1,4 @@
-"""Bundles by hand with programs for devices: small kernels in PTX over vectors, and steps of the processor between them."""
+"""Bundles by hand with programs for devices: small kernels in PTX over vectors, the processor's steps between them."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class DeviceBuilder:
             node,
             inputs,
             outputs,
-            Attribute("module", ints=(module,)),
+            Attribute("module", ints=(module,) * count),
             Attribute("entries", text=entries),
             Attribute("grid", ints=(-(-SIZE // threads), 1, 1) * count),
             Attribute("threads", ints=(threads,) * count),

@@ -50,18 +50,18 @@ static edgert_status prepare_launch(const ert_prepare *p, const ert_device *d, C
 }
 
 static edgert_status prepare_launches(ert_prepare *p, const char *entries, ert_device_step *s) {
-  const int64_t *grid, *threads;
-  int64_t module;
+  const int64_t *modules, *grid, *threads;
   char name[LONGEST_ENTRY + 1];
   uint32_t n = s->n_launches;
-  ERT_TRY(ert_int(p, "module", 0, (int64_t)s->device->n_modules - 1, &module));
+  ERT_TRY(ert_ints(p, "module", n, 0, (int64_t)s->device->n_modules - 1, &modules));
   ERT_TRY(ert_ints(p, "grid", 3 * n, 1, INT32_MAX, &grid));
   ERT_TRY(ert_ints(p, "threads", n, 1, INT32_MAX, &threads));
   for (uint32_t i = 0; i < n; i++) {
     if (!next_entry(&entries, name))
       return ert_reject(p, "attribute 'entries'", "names of up to 127 characters with commas between", "'%.80s'",
                         entries);
-    ERT_TRY(prepare_launch(p, s->device, s->device->modules[module], name, grid + 3 * i, threads[i], &s->launches[i]));
+    CUmodule module = s->device->modules[modules[i]];
+    ERT_TRY(prepare_launch(p, s->device, module, name, grid + 3 * i, threads[i], &s->launches[i]));
   }
   return EDGERT_OK;
 }
