@@ -93,8 +93,10 @@ class Places:
         """Whether a node can read its input i from a view; if it needs another layout, a step that can changes it."""
         if isinstance(node.op, Concat | Slice):
             return True
-        if isinstance(node.op, Reshape) or (isinstance(node.op, Conv) and i in _PARAMETERS):
-            return layout is not Layout.PLANAR  # seen under another shape
+        if isinstance(node.op, Reshape):  # seen under another shape, where it lies in these layouts
+            return layout not in (Layout.PLANAR, Layout.PLANES)
+        if isinstance(node.op, Conv) and i in _PARAMETERS:
+            return layout is not Layout.PLANAR
         return any(form.inputs[i] is not layout or self._takes_views(node, form) for form in forms)
 
     def _takes_views(self, node: Node, form: Form) -> bool:

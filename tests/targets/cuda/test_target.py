@@ -105,6 +105,30 @@ def test_joined_values_lie_in_one_with_the_halo_of_all_readers() -> None:
     assert views["right"].halo == joined.halo
 
 
+def test_what_is_seen_under_another_shape_does_not_lie_in_others() -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["whole"]),
+        helper.make_node("Slice", ["whole", "begin", "end", "axis"], ["part"], "slice"),
+        helper.make_node("Reshape", ["part", "shape"], ["seen"]),
+        helper.make_node("Softmax", ["seen"], ["y"], "softmax"),
+    ]
+    constants = {"begin": [4], "end": [8], "axis": [1], "shape": [4, 25]}
+    graph = helper.make_graph(
+        nodes,
+        "seen",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8, 5, 5])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 25])],
+        [numpy_helper.from_array(np.array(value, np.int64), name) for name, value in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    found = compile_model(model, targets=["jetson"], golden=False, placement="device", device_code="ptx").programs[0]
+    assert ("slice",) in [step.nodes for step in found.steps]
+    softmax = next(step for step in found.steps if step.nodes == ("softmax",))
+    sliced = next(step for step in found.steps if step.nodes == ("slice",))
+    seen, part = found.tensors[softmax.inputs[0]], found.tensors[sliced.outputs[0]]
+    assert (seen.offset, part.root) == (part.offset, -1)
+
+
 def test_several_images_are_joined_by_copies() -> None:
     program = compiled(2)[0]
     assert not [tensor for tensor in program.tensors if tensor.root >= 0 and tensor.layout is Layout.PLANES]
