@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.cuda_operators import OPERATORS, layer
 from benchmarks.report import save, table
 from targets.cuda.cache import Cache
-from targets.cuda.cubin import Cubin, code_bytes, machine_instructions
+from targets.cuda.cubin import Cubin, code, machine_instructions
 from targets.cuda.emit import emit, settings_of
 from targets.cuda.kernel import Kernel
 from targets.cuda.layer import ConvLayer
@@ -89,7 +89,7 @@ def measure(name: str, sparsity: float, route: str, arch: str, rounding: str, de
         max(cubin.seconds for cubin in cubins),
         sum(len(kernel.ptx) for kernel in kernels),
         sum(len(cubin.image) for cubin in cubins),
-        sum(code_bytes(cubin.image) for cubin in cubins),
+        sum(len(code(cubin.image)) for cubin in cubins),
         multiplies,
         own.weights.size - multiplies,
         deleted,

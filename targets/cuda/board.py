@@ -15,6 +15,9 @@ class Board:
 
     `cpu` is the CPU target that runs what the GPU cannot; `lanes` are multiply-adds of float32 a cycle and
     multiprocessor. Code of a slice beyond `code_bytes` comes at `code_bytes_per_cycle` to each multiprocessor.
+    `shared_bytes` are those of a multiprocessor, `l2_bytes_per_cycle` what it gets from the second-level cache,
+    `memory_cycles` the latency of device memory, `dual_issue` the share of loads and stores that a scheduler issues
+    beside a multiply-add.
     """
 
     name: str
@@ -28,6 +31,10 @@ class Board:
     lanes: int
     gbps: float
     l2_bytes: int
+    l2_bytes_per_cycle: float
+    shared_bytes: int
+    memory_cycles: int
+    dual_issue: float
     code_bytes: int
     code_bytes_per_cycle: float
     launch_seconds: float

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-__all__ = ["Cubin", "code_bytes", "machine_instructions"]
+__all__ = ["Cubin", "code", "machine_instructions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +25,20 @@ class Cubin:
     seconds: float
 
 
-def code_bytes(image: bytes) -> int:
-    """Bytes of machine code: the sections .text.* of the ELF file."""
+def code(image: bytes) -> bytes:
+    """The machine code: the sections .text.* of the ELF file."""
     (offset,) = struct.unpack_from("<Q", image, 40)
     size, count, names = struct.unpack_from("<HHH", image, 58)
     headers = [struct.unpack_from("<IIQQQQ", image, offset + i * size) for i in range(count)]
     strings = headers[names][4]
-    return sum(length for name, _, _, _, _, length in headers if image.startswith(b".text.", strings + name))
+    return b"".join(
+        image[begin : begin + length]
+        for name, _, _, _, begin, length in headers
+        if image.startswith(b".text.", strings + name)
+    )
 
 
 def machine_instructions(cubin: Cubin) -> int:
     """Instructions in the code, padding included: 16 bytes each, before sm_70 8 and a third of a control word."""
-    size = code_bytes(cubin.image)
+    size = len(code(cubin.image))
     return size // 16 if int(cubin.arch[3:]) >= 70 else size * 3 // 32

@@ -11,7 +11,19 @@ from collections.abc import Sequence
 from targets.cuda.emit.ptx import Builder, f32
 
 __all__ = [
-    "acosh", "asinh", "atanh", "cosh", "exp", "expm1", "log", "log1p", "mish", "odd", "polynomial", "sinh", "softplus",
+    "acosh",
+    "asinh",
+    "atanh",
+    "cosh",
+    "exp",
+    "expm1",
+    "log",
+    "log1p",
+    "mish",
+    "odd",
+    "polynomial",
+    "sinh",
+    "softplus",
     "tanh",
 ]
 
@@ -22,7 +34,14 @@ _HUGE = 1e9  # of larger numbers, x^2 + 1 is x^2
 
 _EXPM1 = (0.000199448739, 0.00139821856, 0.00833323598, 0.0416657925, 0.166666672, 0.5)  # (e^x - 1 - x) / x^2
 _LOG1P = (
-    0.0697161183, -0.114797339, 0.116854198, -0.124256872, 0.142490581, -0.166678026, 0.200007156, -0.24999997,
+    0.0697161183,
+    -0.114797339,
+    0.116854198,
+    -0.124256872,
+    0.142490581,
+    -0.166678026,
+    0.200007156,
+    -0.24999997,
     0.333333313,
 )  # (log(1 + x) - x + x^2 / 2) / x^3
 _TANH = (-0.00661022775, 0.0213093888, -0.0539094284, 0.133331135, -0.333333313)  # (tanh(x) - x) / x^3 in x^2

@@ -11,7 +11,7 @@ import pytest
 from packer.ir import DType
 from targets.cuda import slices, toolchain
 from targets.cuda.cache import Cache
-from targets.cuda.cubin import code_bytes, machine_instructions
+from targets.cuda.cubin import code, machine_instructions
 from targets.cuda.emit import emit, settings_of
 from targets.cuda.emit.ptx import module
 from targets.cuda.rounding import round20
@@ -50,7 +50,7 @@ def test_kernels_assemble_without_spills(route: object, arch: str) -> None:
     if opcodes is not None:
         assert opcodes.count("FFMA") == kernel.multiplies
         assert len(opcodes) == machine_instructions(cubin)
-    assert code_bytes(cubin.image) > 8 * kernel.multiplies
+    assert len(code(cubin.image)) > 8 * kernel.multiplies
 
 
 @needs_compilers
@@ -62,7 +62,7 @@ def test_kernels_of_halves_assemble_without_spills(window: int, arch: str) -> No
     (kernel,) = emit(replace(own, source=source, target=target, added=target))
     cubin = assemble(kernel.ptx, arch)
     assert cubin.spilled == 0
-    assert code_bytes(cubin.image) > 8 * kernel.multiplies
+    assert len(code(cubin.image)) > 8 * kernel.multiplies
 
 
 @needs_compilers
