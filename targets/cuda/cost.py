@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from packer.ir import DType
 from packer.ir.ops import Conv, MatMul, Reshape
 from targets.base import Work
 from targets.cuda.board import Board
@@ -15,24 +16,24 @@ _BLOCKS = 4  # that a multiprocessor holds of kernels with 128 registers a threa
 _CODE = 10.67  # bytes of an instruction
 _BUSY = 4  # warps that a multiprocessor needs for each of its four schedulers to hide latency
 _DENSE = 0.7  # share of multiply-adds in the instructions of dense products
+_PAIR = 8  # bytes of a streamed weight
 _BANKS = 32  # of a multiprocessor's shared memory: words a cycle
 _STAGED = 24  # input channels that streamed layers stage at a time
 _FILTERS = 32  # and their output channels a block
 
 
-def seconds(board: Board, work: Work, tier: str) -> float:
-    """Of a node in a tier; all tiers but those of convolutions are limited by memory, or by products."""
-    size = sum(t.elements for t in (*work.inputs, *work.outputs) if t is not None) * 4.0
+def seconds(board: Board, work: Work, tier: str, storage: DType) -> float:
+    """Of a node in a tier, floats stored as `storage`; all tiers but those of convolutions are limited by memory, or by
+    products."""
     if isinstance(work.op, Reshape):
         return 0.0
-    moved = size / (board.gbps * 1e9)
+    moved = _bytes(work, tier, storage) / (board.gbps * 1e9)
     if isinstance(work.op, Conv) and tier != "cuda":
         return max(moved, _convolution(board, work, tier)) + board.launch_seconds
     if isinstance(work.op, MatMul):
-        a, b = work.inputs[:2]
+        a = work.inputs[0]
         assert a is not None
-        assert b is not None
-        products = work.outputs[0].elements * a.shape[-1] * work.density
+        products = work.outputs[0].elements * a.shape[-1]
         return max(moved, products / (board.issue * _DENSE)) + board.launch_seconds
     return moved + board.launch_seconds
 
@@ -40,6 +41,20 @@ def seconds(board: Board, work: Work, tier: str) -> float:
 def move_seconds(board: Board, elements: int) -> float:
     """Of a value between the processor's memory and planes: copied, written and read again, and waited for."""
     return 3 * 4 * elements / (board.gbps * 1e9) + board.launch_seconds + board.wait_seconds
+
+
+def _bytes(work: Work, tier: str, storage: DType) -> float:
+    """What is read and written: activations as they are stored, and weights in the form that the tier has them in."""
+    weight = {"t1": _CODE * work.density, "t1c": _CODE * work.density, "t2": _PAIR * work.density}.get(tier, 4)
+    found = 0.0
+    for type, constant in zip(
+        (*work.inputs, *work.outputs), (*work.constant, *[False] * len(work.outputs)), strict=True
+    ):
+        if type is not None and constant:
+            found += type.elements * weight
+        elif type is not None:
+            found += type.elements * (storage if type.dtype is DType.F32 else type.dtype).bytes
+    return found
 
 
 def _convolution(board: Board, work: Work, tier: str) -> float:

@@ -91,7 +91,7 @@ class CudaTarget:
 
     def seconds(self, work: Work, form: Form, distances: Sequence[int], core: int, active: int) -> float:
         if form.implementation in _TIERS:
-            return seconds(self.board, work, form.implementation)
+            return seconds(self.board, work, form.implementation, self.storage)
         return self.cpu.seconds(work, form, distances, core, active)
 
     def weights(self, work: Work, form: Form) -> float:

@@ -15,7 +15,6 @@ from targets.cuda.dense.problem import Problem, problem_of
 from targets.cuda.dense.product import Place, product, shared_bytes
 from targets.cuda.dense.tile import Tile, choose
 from targets.cuda.dense.vector import MOST_ROWS, vector
-from targets.cuda.emit.activation import ACTIVATIONS
 from targets.cuda.emit.ptx import Builder, module
 from targets.cuda.kernel import Code, Kernel
 
@@ -29,13 +28,11 @@ _WORD = 1 << 32
 def matmul(
     op: MatMul, inputs: Sequence[Array | None], outputs: Sequence[Array], constants: Sequence[np.ndarray | None]
 ) -> Code | None:
-    """Kernels of a `MatMul` node; None for integers, sums of nothing, and activations that have no instructions."""
+    """Kernels of a `MatMul` node; None for integers and sums of nothing."""
     a, b, bias, *_ = (*inputs, None)
     assert a is not None
     assert b is not None
     if a.shape[-1] == 0 or any(array is not None and array.dtype not in _FLOATS for array in (a, b, bias)):
-        return None
-    if op.activation is not None and op.activation.kind not in ACTIVATIONS:
         return None
     problem = problem_of(a, b, outputs[0], bias)
     numbers: list[int | np.ndarray] = []

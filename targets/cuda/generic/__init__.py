@@ -1,4 +1,4 @@
-"""Operators other than convolutions and matrix products as PTX: one family a file, one thread for each element."""
+"""Operators other than convolutions in tiers as PTX, by their class: one family a file, matrix products in dense/."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from packer.ir.ops import (
     GatherND,
     LpNormalize,
     Lrn,
+    MatMul,
     Normalize,
     Op,
     Pad,
@@ -36,6 +37,7 @@ from packer.ir.ops import (
     Where,
 )
 from targets.cuda.array import Array
+from targets.cuda.dense.matmul import matmul
 from targets.cuda.generic import (
     conv,
     conv_transpose,
@@ -72,6 +74,7 @@ GENERIC: dict[type[Op], Callable[[Any, Inputs, Sequence[Array], Constants], Code
     GatherND: gather.gather_nd,
     LpNormalize: normalize.lp_normalize,
     Lrn: lrn.lrn,
+    MatMul: matmul,
     Normalize: normalize.normalize,
     Pad: pad.pad,
     Pool: pool.pool,

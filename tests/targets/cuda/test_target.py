@@ -18,11 +18,18 @@ from targets.cuda.state import State
 
 
 def network(batch: int = 1) -> onnx.ModelProto:
-    """Two branches of convolutions with pads of 1 and 2, joined, convolutions, and what no GPU does here (TopK)."""
+    """Two branches of convolutions with pads of 1 and 2, joined, layers, and what no GPU does here (TopK)."""
     rng = np.random.default_rng(0)
     weights = {
         name: (rng.standard_normal(shape) * (rng.random(shape) < 0.2)).astype(np.float32)
-        for name, shape in {"a": (32, 8, 3, 3), "b": (16, 8, 5, 5), "c": (24, 48, 3, 3), "d": (24, 24, 3, 3)}.items()
+        for name, shape in {
+            "a": (32, 8, 3, 3),
+            "b": (16, 8, 5, 5),
+            "c": (24, 48, 3, 3),
+            "d": (24, 24, 3, 3),
+            "e": (9, 24 * 14 * 17),
+            "f": (9,),
+        }.items()
     }
     nodes = [
         helper.make_node("Conv", ["x", "a"], ["left"], "left", pads=[1, 1, 1, 1]),
@@ -34,7 +41,8 @@ def network(batch: int = 1) -> onnx.ModelProto:
         helper.make_node("Add", ["active", "fourth"], ["sum"], "add"),
         helper.make_node("Conv", ["sum", "d"], ["fifth"], "fifth", pads=[1, 1, 1, 1]),
         helper.make_node("Flatten", ["fifth"], ["flat"], "flat"),
-        helper.make_node("TopK", ["flat", "k"], ["best", "where"], "best"),
+        helper.make_node("Gemm", ["flat", "e", "f"], ["scores"], "scores", transB=1),
+        helper.make_node("TopK", ["scores", "k"], ["best", "where"], "best"),
     ]
     graph = helper.make_graph(
         nodes,

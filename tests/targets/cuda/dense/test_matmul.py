@@ -148,5 +148,3 @@ def test_integers_and_empty_sums_are_left_to_the_processor() -> None:
     assert matmul(case.op, case.arrays, [case.y], case.constants) is None
     arrays = [Array.dense(DType.I32, (2, 2))] * 3
     assert matmul(MatMul(), arrays[:2], arrays[2:], [None, None]) is None
-    floats = [Array.dense(DType.F32, (2, 2))] * 3
-    assert matmul(MatMul(Activation("mish")), floats[:2], floats[2:], [None, None]) is None
