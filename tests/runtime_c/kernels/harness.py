@@ -40,8 +40,9 @@ class Rejected(ValueError):
 class _Tensor(ctypes.Structure):
     _fields_ = (
         ("data", ctypes.c_void_p), ("name", ctypes.c_char_p), ("bytes", ctypes.c_size_t), ("elements", ctypes.c_int64),
-        ("shape", ctypes.c_int64 * 8), ("whole", ctypes.c_int64 * 8), ("rank", ctypes.c_uint8),
-        ("dtype", ctypes.c_uint8), ("layout", ctypes.c_uint8), ("constant", ctypes.c_bool), ("compact", ctypes.c_bool),
+        ("shape", ctypes.c_int64 * 8), ("whole", ctypes.c_int64 * 8), ("halo", ctypes.c_uint32 * 4),
+        ("rank", ctypes.c_uint8), ("dtype", ctypes.c_uint8), ("layout", ctypes.c_uint8), ("constant", ctypes.c_bool),
+        ("compact", ctypes.c_bool),
     )  # fmt: skip
 
 
@@ -181,6 +182,7 @@ class _Buffer:
             type.elements,
             (ctypes.c_int64 * 8)(*type.shape),
             (ctypes.c_int64 * 8)(*whole),
+            (ctypes.c_uint32 * 4)(),
             type.rank,
             type.dtype,
             layout,
