@@ -57,9 +57,11 @@ void ert_modules_unload(ert_device *device);
 /* Memory of the device, filled with zeros; `what` names it in messages. It is freed with the device. */
 edgert_status ert_device_allocate(ert_device *device, size_t bytes, const char *what, CUdeviceptr *out);
 
-/* Memory of the host that the device reads and writes in place; likewise. */
+/* Memory of the host, and where kernels find what is in it; likewise. A device that shares the host's memory reads and
+ * writes it in place; others have memory of their own for it, and it is copied (ert_device_copies). */
 edgert_status ert_device_allocate_staging(ert_device *device, size_t bytes, const char *what, void **host,
                                           CUdeviceptr *out);
+static inline bool ert_device_copies(const ert_device *device) { return !device->integrated; }
 
 /* A copy of a constant in the device's memory, made once. */
 edgert_status ert_device_upload(ert_device *device, const ert_tensor *constant, CUdeviceptr *out);

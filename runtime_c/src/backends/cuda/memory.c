@@ -2,7 +2,7 @@
 #include "backends/cuda/internal.h"
 #include "base/alloc.h"
 
-enum { MAPPED = 2 }; /* of cuMemHostAlloc: the device sees it */
+enum { PINNED = 0, MAPPED = 2 }; /* of cuMemHostAlloc; MAPPED: the device sees it */
 
 static edgert_status add_block(ert_device *device, ert_block **out) {
   void *memory;
@@ -34,9 +34,11 @@ edgert_status ert_device_allocate_staging(ert_device *device, size_t bytes, cons
   ert_block *block;
   ERT_TRY(add_block(device, &block));
   bytes = at_least_one(bytes);
-  ERT_DRIVER_TRY(driver, doing(what, bytes).s, cuMemHostAlloc, &block->host, bytes, MAPPED);
-  ERT_DRIVER_TRY(driver, doing(what, bytes).s, cuMemHostGetDevicePointer_v2, &block->address, block->host, 0);
+  bool copied = ert_device_copies(device);
+  ERT_DRIVER_TRY(driver, doing(what, bytes).s, cuMemHostAlloc, &block->host, bytes, copied ? PINNED : MAPPED);
   *host = block->host;
+  if (copied) return ert_device_allocate(device, bytes, what, out);
+  ERT_DRIVER_TRY(driver, doing(what, bytes).s, cuMemHostGetDevicePointer_v2, &block->address, block->host, 0);
   *out = block->address;
   return EDGERT_OK;
 }

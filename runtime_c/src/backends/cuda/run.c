@@ -9,13 +9,13 @@ static edgert_status add_run(ert_device *device, ert_step *const *steps, uint32_
   void *memory;
   ERT_TRY(ert_allocate(sizeof(ert_run) + count * sizeof(ert_device_step *), "run of device steps", &memory));
   ert_run *run = memory;
-  *run = (ert_run){.next = device->runs, .steps = (void *)(run + 1), .n_steps = count};
+  *run = (ert_run){.next = device->runs, .whole = {.steps = (void *)(run + 1), .n_steps = count}};
   device->runs = run;
   for (uint32_t i = 0; i < count; i++) {
-    run->steps[i] = steps[i]->state;
-    run->steps[i]->run = run;
+    run->whole.steps[i] = steps[i]->state;
+    run->whole.steps[i]->run = run;
   }
-  return EDGERT_OK;
+  return ert_piece_capture(&run->whole);
 }
 
 /* What a `get` writes is on the host only when its run has ended, so a `put` behind one begins a run. */
@@ -36,6 +36,7 @@ edgert_status ert_device_gather(ert_device *device, ert_step *const *steps, uint
 void ert_runs_free(ert_device *device) {
   for (ert_run *run = device->runs, *next; run; run = next) {
     next = run->next;
+    ert_piece_free(&run->whole);
     ert_free(run);
   }
   device->runs = NULL;
@@ -47,21 +48,18 @@ static edgert_status wait(ert_device *device, const char *what) {
 }
 
 static edgert_status begin_run(const ert_run *run) {
-  for (uint32_t i = 0; i < run->n_steps; i++) ert_step_copy_in(run->steps[i]);
-  for (uint32_t i = 0; i < run->n_steps; i++) ERT_TRY(ert_step_launch(run->steps[i], run->steps[i]->device->stream));
-  return EDGERT_OK;
+  const ert_piece *whole = &run->whole;
+  for (uint32_t i = 0; i < whole->n_steps; i++) ert_step_copy_in(whole->steps[i]);
+  return ert_piece_submit(whole, whole->steps[0]->device->stream);
 }
 
 static edgert_status end_run(const ert_run *run) {
-  ert_device *device = run->steps[0]->device;
+  const ert_piece *whole = &run->whole;
   bool waited = false;
-  for (uint32_t i = 0; i < run->n_steps; i++) {
-    const ert_device_step *s = run->steps[i];
+  for (uint32_t i = 0; i < whole->n_steps; i++) {
+    const ert_device_step *s = whole->steps[i];
     if (s->step->kernel != &ert_kernel_get) continue;
-    if (!waited)
-      ERT_TRY(
-          wait(device,
-               ert_format("steps %u to %u", run->steps[0]->step->index, run->steps[run->n_steps - 1]->step->index).s));
+    if (!waited) ERT_TRY(wait(s->device, ert_piece_text(whole).s));
     waited = true;
     ert_step_copy_out(s);
   }
@@ -70,7 +68,7 @@ static edgert_status end_run(const ert_run *run) {
 
 static edgert_status run_alone(const ert_device_step *s) {
   ert_step_copy_in(s);
-  ERT_TRY(ert_step_launch(s, s->device->stream));
+  ERT_TRY(ert_step_submit(s, s->device->stream));
   ERT_TRY(wait(s->device, ert_format("step %u, node '%.80s'", s->step->index, s->step->node).s));
   ert_step_copy_out(s);
   return EDGERT_OK;
@@ -84,8 +82,8 @@ void ert_run_step(ert_device_step *s) {
     device->status = run_alone(s);
     return;
   }
-  if (s == run->steps[0]) device->status = begin_run(run);
-  if (s == run->steps[run->n_steps - 1] && device->status == EDGERT_OK) device->status = end_run(run);
+  if (s == run->whole.steps[0]) device->status = begin_run(run);
+  if (s == run->whole.steps[run->whole.n_steps - 1] && device->status == EDGERT_OK) device->status = end_run(run);
 }
 
 edgert_status ert_device_begin(ert_device *device) {

@@ -88,7 +88,7 @@ static edgert_status begin(ert_prepare *p, ert_device_step **out) {
   void *memory;
   ERT_TRY(ert_state(p, bytes, &memory));
   ert_device_step *s = memory;
-  *s = (ert_device_step){.device = p->device, .step = step, .n_launches = n, .staged = UINT32_MAX};
+  *s = (ert_device_step){.device = p->device, .step = step, .n_launches = n};
   s->pointers = (void *)(s + 1);
   s->launches = (void *)(s->pointers + most);
   p->step->tasks = 1;
@@ -101,10 +101,9 @@ static void add_pointer(ert_device_step *s, CUdeviceptr pointer) { s->pointers[s
 static CUdeviceptr address_of(const ert_tensor *t) { return (CUdeviceptr)(uintptr_t)t->data; }
 
 static edgert_status stage(ert_device_step *s, const ert_tensor *host) {
-  s->staged = s->n_pointers;
   ert_text what = ert_format("staging memory of step %" PRIu32 " for '%.80s'", s->step->index, host->name);
-  ERT_TRY(ert_device_allocate_staging(s->device, host->bytes, what.s, &s->staging, &s->mapped));
-  add_pointer(s, s->mapped);
+  ERT_TRY(ert_device_allocate_staging(s->device, host->bytes, what.s, &s->staging, &s->staged));
+  add_pointer(s, s->staged);
   return EDGERT_OK;
 }
 
@@ -155,26 +154,43 @@ static edgert_status prepare_get(ert_prepare *p) {
   return stage(s, p->step->out[0]);
 }
 
+static bool is_put(const ert_device_step *s) { return s->step->kernel == &ert_kernel_put; }
+static bool is_get(const ert_device_step *s) { return s->step->kernel == &ert_kernel_get; }
+
 void ert_step_copy_in(const ert_device_step *s) {
   const ert_tensor *t = s->step->in[0];
-  if (s->step->kernel == &ert_kernel_put && t->bytes > 0) memcpy(s->staging, t->data, t->bytes);
+  if (is_put(s) && t->bytes > 0) memcpy(s->staging, t->data, t->bytes);
 }
 
 void ert_step_copy_out(const ert_device_step *s) {
   const ert_tensor *t = s->step->out[0];
-  if (s->step->kernel == &ert_kernel_get && t->bytes > 0) memcpy(t->data, s->staging, t->bytes);
+  if (is_get(s) && t->bytes > 0) memcpy(t->data, s->staging, t->bytes);
 }
 
-edgert_status ert_step_launch(const ert_device_step *s, CUstream stream) {
+static ert_text doing(const ert_device_step *s) {
+  return ert_format("step %" PRIu32 ", %s, node '%.80s'", s->step->index, s->step->kernel->name, s->step->node);
+}
+
+static edgert_status launch(const ert_device_step *s, CUstream stream) {
   size_t bytes = s->n_pointers * sizeof *s->pointers;
   void *extra[] = {(void *)PARAMETERS_BUFFER, s->pointers, (void *)PARAMETERS_BYTES, &bytes, (void *)PARAMETERS_END};
   for (uint32_t i = 0; i < s->n_launches; i++) {
     const ert_launch *l = &s->launches[i];
-    ert_text doing = ert_format("step %" PRIu32 ", %s, node '%.80s', entry %" PRIu32, s->step->index,
-                                s->step->kernel->name, s->step->node, i);
-    ERT_DRIVER_TRY(&s->device->driver, doing.s, cuLaunchKernel, l->function, l->grid[0], l->grid[1], l->grid[2],
-                   l->threads, 1, 1, 0, stream, NULL, extra);
+    ERT_DRIVER_TRY(&s->device->driver, ert_format("%s, entry %" PRIu32, doing(s).s, i).s, cuLaunchKernel, l->function,
+                   l->grid[0], l->grid[1], l->grid[2], l->threads, 1, 1, 0, stream, NULL, extra);
   }
+  return EDGERT_OK;
+}
+
+edgert_status ert_step_submit(const ert_device_step *s, CUstream stream) {
+  const ert_driver *driver = &s->device->driver;
+  bool copies = ert_device_copies(s->device);
+  const ert_tensor *host = is_put(s) ? s->step->in[0] : s->step->out[0];
+  if (copies && is_put(s) && host->bytes > 0)
+    ERT_DRIVER_TRY(driver, doing(s).s, cuMemcpyHtoDAsync_v2, s->staged, s->staging, host->bytes, stream);
+  ERT_TRY(launch(s, stream));
+  if (copies && is_get(s) && host->bytes > 0)
+    ERT_DRIVER_TRY(driver, doing(s).s, cuMemcpyDtoHAsync_v2, s->staging, s->staged, host->bytes, stream);
   return EDGERT_OK;
 }
 

@@ -18,16 +18,15 @@ typedef struct ert_device_step {
   ert_launch *launches;
   CUdeviceptr *pointers; /* what the entries get */
   uint32_t n_launches, n_pointers;
-  uint32_t staged;    /* the pointer that is staging memory; n_pointers: none */
-  void *staging;      /* its address for the host; NULL: none */
-  CUdeviceptr mapped; /* and for the device */
+  void *staging;      /* of a `put` or `get`: its memory of the host; NULL: none */
+  CUdeviceptr staged; /* and the pointer that its entries get for that */
 } ert_device_step;
 
 /* Copies the input of a `put` to its staging memory, or the staging memory of a `get` to its output. */
 void ert_step_copy_in(const ert_device_step *s);
 void ert_step_copy_out(const ert_device_step *s);
 
-/* Launches all entries on a stream. */
-edgert_status ert_step_launch(const ert_device_step *s, CUstream stream);
+/* Gives a step to a stream: its entries, and copies between its staging memory and the device's. */
+edgert_status ert_step_submit(const ert_device_step *s, CUstream stream);
 
 #endif

@@ -6,6 +6,7 @@
 EMU_EXPORT CUresult cuStreamBeginCapture_v2(CUstream stream, int mode) {
   EMU_CALL("cuStreamBeginCapture_v2", true);
   enum { GLOBAL = 0, RELAXED = 2 };
+  if (emu_settings_get()->device.driver < 10010) return CUDA_ERROR_NOT_SUPPORTED;
   if (mode < GLOBAL || mode > RELAXED) return CUDA_ERROR_INVALID_VALUE;
   if (!emu_stream_of(&stream)) return CUDA_ERROR_INVALID_HANDLE;
   if (!stream) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
