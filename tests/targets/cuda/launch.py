@@ -1,4 +1,4 @@
-"""Runs the code of an operator on the emulator, over arrays laid out as it wants them."""
+"""Runs the code of an operator on the emulator, or a device, over arrays laid out as it wants them."""
 
 from __future__ import annotations
 
@@ -35,9 +35,12 @@ def run(
             operands.append(Buffer(memory))
         made = [np.full(_extent(array) * array.dtype.bytes, _NOT_WRITTEN, np.uint8) for array in outputs]
         operands += [Buffer(memory) for memory in made]
-        for kernel in code.kernels:
-            launch(Module(kernel.ptx).function(kernel.name), kernel.grid, (kernel.threads,), *operands)
+        modules = [Module(kernel.ptx) for kernel in code.kernels]
+        for kernel, module in zip(code.kernels, modules, strict=True):
+            launch(module.function(kernel.name), kernel.grid, (kernel.threads,), *operands)
         synchronize()
+        for module in modules:
+            module.unload()
         found = []
         for array, buffer in zip(outputs, operands[len(code.operands) :], strict=True):
             memory = buffer.read(array.dtype.numpy.type)

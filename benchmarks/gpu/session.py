@@ -1,0 +1,109 @@
+"""One run of all sections: how long each may take, what was found, and where it is kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+__all__ = ["CutError", "Session"]
+
+_GRACE = 5.0  # seconds after its deadline at which a section that does not look at the clock is cut
+
+
+class CutError(Exception):
+    """The section's time is over."""
+
+
+class Session:
+    """Results go to `output` after each row, so a run that is killed leaves what it had. Seconds that a section does
+    not use are for those after it."""
+
+    def __init__(self, output: Path, seconds: float, emulated: bool) -> None:
+        self.output, self.emulated = output, emulated
+        self.result: dict[str, Any] = {"emulated": emulated, "sections": {}}
+        self._end = time.monotonic() + seconds
+        self._deadline = self._end
+        self._section: dict[str, Any] = {}
+
+    def run(self, sections: Mapping[str, tuple[float, Callable[[Session], None]]]) -> None:
+        """Sections in order, each with its share of the time; one that fails or is cut does not end the others."""
+        left = sum(share for share, _ in sections.values())
+        for name, (share, work) in sections.items():
+            self._section = self.result["sections"][name] = {"rows": []}
+            remaining = self._end - time.monotonic()
+            self._deadline = time.monotonic() + remaining * share / left
+            left -= share
+            began = time.monotonic()
+            try:
+                if remaining <= 0:
+                    raise CutError
+                with _alarm(self._deadline + _GRACE - began):
+                    work(self)
+            except CutError:
+                self.note("cut: its time was over")
+            except Exception as error:
+                self.note(f"failed: {type(error).__name__}: {error}")
+            self._section["seconds"] = round(time.monotonic() - began, 1)
+            self.save()
+            print(f"[{name}: {self._section['seconds']} s]", flush=True)
+
+    def left(self) -> float:
+        """Seconds that the section has left, negative if it should end."""
+        return self._deadline - time.monotonic()
+
+    def over(self, what: str) -> bool:
+        """Whether there is no time for `what`; then that is noted."""
+        if self.left() > 0:
+            return False
+        self.note(f"left out, no time: {what}")
+        return True
+
+    def row(self, **values: Any) -> None:
+        """One measurement."""
+        self._section["rows"].append(values)
+        self.save()
+
+    def note(self, text: str) -> None:
+        """Something to know about the section, printed too."""
+        self._section.setdefault("notes", []).append(text)
+        print(f"  {text}", flush=True)
+
+    def put(self, **values: Any) -> None:
+        """Facts about the section."""
+        self._section.update(values)
+        self.save()
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """What a section found so far."""
+        found: list[dict[str, Any]] = self.result["sections"].get(name, {}).get("rows", [])
+        return found
+
+    def save(self) -> None:
+        """Write the file; it is whole at any time."""
+        self.output.parent.mkdir(parents=True, exist_ok=True)
+        beside = self.output.with_suffix(".part")
+        beside.write_text(json.dumps(self.result, indent=1) + "\n")
+        os.replace(beside, self.output)
+
+
+@contextmanager
+def _alarm(seconds: float) -> Iterator[None]:
+    """CutError is raised inside when the time is over."""
+
+    def cut(number: int, frame: FrameType | None) -> None:
+        raise CutError
+
+    before = signal.signal(signal.SIGALRM, cut)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.01))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

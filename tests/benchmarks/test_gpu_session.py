@@ -1,0 +1,48 @@
+"""The whole session, tiny, on the emulator: every section does its work, and what it finds is kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.gpu.__main__ import SECTIONS
+from edgert import _native
+from tests.targets.cuda.driver import ROOT, library
+
+
+def test_all_sections(tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "EDGERT_CUDA_LIBRARY": library()._name,
+        "EDGERT_LIBRARY": _native.library()._name,
+        "EDGERT_EMULATOR_THREADS": "2",
+    }
+    command = [sys.executable, "-m", "benchmarks.gpu", "--emulate", "--output", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads((tmp_path / "gpu_emulated.json").read_text())
+    assert result["emulated"], "such times must never pass for a device's"
+    sections = result["sections"]
+    assert list(sections) == list(SECTIONS)
+    for name, section in sections.items():
+        assert section["rows"], (name, section)
+        assert not [note for note in section.get("notes", []) if "failed" in note.lower()], section["notes"]
+    assert all(row["failed"] == 0 < row["passed"] for row in sections["correctness"]["rows"])
+
+
+def test_no_device(tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "EDGERT_CUDA_LIBRARY": library()._name,
+        "EDGERT_LIBRARY": _native.library()._name,
+        "EDGERT_EMULATOR_DEVICE": "none",
+    }
+    command = [sys.executable, "-m", "benchmarks.gpu", "--output", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "no NVIDIA GPU can be used" in done.stderr
+    assert "CUDA_ERROR_NO_DEVICE" in done.stderr
+    assert not list(tmp_path.iterdir())
