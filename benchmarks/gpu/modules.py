@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from benchmarks.cuda_codegen import CACHE
 from benchmarks.gpu import driver
-from targets.cuda.cubin import Cubin, code_bytes
+from targets.cuda.cubin import Cubin
+from targets.cuda.cubin import code as code_of
 from targets.cuda.emit.ptx import Builder, module
 from targets.cuda.toolchain import MEMORY, ToolchainError, assemble, find
 
@@ -26,7 +27,7 @@ class Loaded:
     @property
     def code(self) -> int | None:
         """Bytes of machine code."""
-        return None if self.cubin is None else code_bytes(self.cubin.image)
+        return None if self.cubin is None else len(code_of(self.cubin.image))
 
 
 class Modules:
