@@ -12,9 +12,9 @@ from packer.ir.ops import Concat, Part
 from targets.base import Attribute, Layout, Lowered, Operand
 from targets.cuda import convolution
 from targets.cuda.array import Array
-from targets.cuda.generic import code_of
 from targets.cuda.generic.transfer import get, put
 from targets.cuda.kernel import Code
+from targets.cuda.operators import code_of
 from targets.cuda.state import State
 
 __all__ = ["lower", "lower_join", "runs", "transfer"]

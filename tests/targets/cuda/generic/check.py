@@ -9,9 +9,9 @@ import numpy as np
 from packer.ir import DType, TensorType
 from packer.ir.ops import Op
 from targets.cuda.array import Array
-from targets.cuda.generic import code_of
 from targets.cuda.kernel import Code
 from targets.cuda.layer import Planes
+from targets.cuda.operators import code_of
 from tests.targets.cuda.launch import run
 
 __all__ = ["check", "code", "laid"]

@@ -8,7 +8,7 @@ import pytest
 from packer.ir import DType
 from packer.ir.ops import Activation, Conv
 from targets.cuda.array import Array
-from targets.cuda.generic import code_of
+from targets.cuda.operators import code_of
 from tests.targets.cuda.driver import counters, emulated, library
 from tests.targets.cuda.generic.check import check, code
 from tests.targets.cuda.launch import run

@@ -8,7 +8,7 @@ import pytest
 from packer.ir import DType
 from packer.ir.ops import Concat, Expand, Op, Reshape, Slice, Tile, Transpose
 from targets.cuda.array import Array
-from targets.cuda.generic import code_of
+from targets.cuda.operators import code_of
 from tests.targets.cuda.generic.check import check, code
 
 RNG = np.random.default_rng(42)
