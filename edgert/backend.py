@@ -1,15 +1,16 @@
 """The ONNX backend interface over the packer and the runtime, as onnx.backend.test expects it.
 
 Programs are compiled ahead of time for static shapes, so a model is packed at its first run: inputs that determine
-shapes (the target
-of a Reshape, the pads of a Pad) are pinned to the values given then, and the model is packed again when they change.
+shapes (the target of a Reshape, the pads of a Pad) are pinned to the values given then, and the model is packed again
+when they change.
 https://onnx.ai/onnx/api/backend.html
 """
 
 from __future__ import annotations
 
+import functools
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,16 @@ from packer.errors import ModelError
 __all__ = ["EdgertBackend", "EdgertRep", "is_compatible", "prepare", "run_model", "supports_device"]
 
 
+# makes a session of a model, the shapes of its inputs, and the values of the others
+Make = Callable[[onnx.ModelProto, dict[str, tuple[int, ...]], dict[str, np.ndarray]], Session]
+
+
 class EdgertRep(BackendRep):  # type: ignore[misc]
     """A model ready to run; packed when its inputs are first seen."""
 
-    def __init__(self, model: onnx.ModelProto, target: str = "cpu", isa: str | None = None) -> None:
+    def __init__(self, model: onnx.ModelProto, make: Make) -> None:
         self._model = model
-        self._target = target
-        self._isa = isa
+        self._make = make
         initialised = {tensor.name for tensor in model.graph.initializer}
         self._names = [value.name for value in model.graph.input if value.name not in initialised]
         self._pinned: dict[str, np.ndarray] = {}
@@ -54,7 +58,8 @@ class EdgertRep(BackendRep):  # type: ignore[misc]
         self._shapes, self._pinned = shapes, {}
         while True:
             try:
-                self._session = self._packed()
+                free = {name: shape for name, shape in shapes.items() if name not in self._pinned}
+                self._session = self._make(self._model, free, self._pinned)
                 return self._session
             except ModelError as error:
                 missing = error.input_name
@@ -62,12 +67,18 @@ class EdgertRep(BackendRep):  # type: ignore[misc]
                     raise
                 self._pinned[missing] = arrays[missing]
 
-    def _packed(self) -> Session:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "model.edge"
-            shapes = {name: shape for name, shape in self._shapes.items() if name not in self._pinned}
-            pack(self._model, path, targets=(self._target,), shapes=shapes, constants=self._pinned, golden=False)
-            return load(path, target=self._target, isa=self._isa)
+
+def _pack_and_load(
+    model: onnx.ModelProto,
+    shapes: dict[str, tuple[int, ...]],
+    constants: dict[str, np.ndarray],
+    target: str = "cpu",
+    isa: str | None = None,
+) -> Session:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.edge"
+        pack(model, path, targets=(target,), shapes=shapes, constants=constants, golden=False)
+        return load(path, target=target, isa=isa)
 
 
 def _sequence(inputs: Any) -> Sequence[Any]:
@@ -80,7 +91,7 @@ class EdgertBackend(Backend):  # type: ignore[misc]
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> EdgertRep:
         """A representation of `model`; `target` and `isa` may be given as for `edgert.load`."""
-        return EdgertRep(model, **kwargs)
+        return EdgertRep(model, functools.partial(_pack_and_load, **kwargs))
 
     @classmethod
     def supports_device(cls, device: str) -> bool:

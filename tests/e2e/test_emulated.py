@@ -1,0 +1,52 @@
+"""Networks on a Jetson's GPU, emulated: random ones, and the real models with the vectors that they came with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.e2e.conftest import relative_error, tensor
+from tests.e2e.emulated import emulated
+from tests.e2e.random_networks import random_network
+from tests.e2e.test_random_networks import SEEDS, expect_close, poison
+from tests.e2e.test_real_models import MODELS
+
+FAST = ("lenet5_dense", "lenet5_dns_sparse", "mp_face_detection_full_range_sparse", "squeezenet_dc")
+# Outputs of theirs are off float64 by 3.6e-5 and 6.1e-5 in the vectors themselves, ours by 1.3e-5 and 6.1e-6
+ILL_CONDITIONED = ("mp_selfie_segmentation", "yunet_n_320_320")
+
+
+@pytest.mark.parametrize("seed", [pytest.param(s, marks=[pytest.mark.slow] if s % 4 else []) for s in range(SEEDS)])
+def test_random_networks(seed: int, tmp_path: Path) -> None:
+    network = random_network(seed)
+    with emulated(network.model, tmp_path / "model.edge", weight_rounding="off") as session:
+        first = session.run(network.inputs)
+        expect_close(first, network.outputs, "emulated")
+        session.run(poison(network.inputs))
+        for name, again in session.run(network.inputs).items():
+            assert again.tobytes() == first[name].tobytes(), f"{name} depends on what ran before"
+
+
+@pytest.mark.parametrize(("rounding", "tolerance"), [("auto", 1e-3), ("off", 1e-5)])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in FAST else [pytest.mark.slow]) for n in MODELS])
+def test_vectors(models: Path, tmp_path: Path, name: str, rounding: str, tolerance: float) -> None:
+    if rounding == "off" and name in ILL_CONDITIONED:
+        tolerance = 1e-4
+    folder = min(path for path in (models / "vectors" / name).iterdir() if path.is_dir())
+    with emulated(models / "onnx" / f"{name}.onnx", tmp_path / "model.edge", weight_rounding=rounding) as session:
+        assert session.describe().device
+        outputs = session.run({info.name: tensor(folder / f"input_{i}.pb") for i, info in enumerate(session.inputs)})
+        for i, info in enumerate(session.outputs):
+            assert relative_error(outputs[info.name], tensor(folder / f"output_{i}.pb")) < tolerance, info.name
+
+
+def test_half_precision_in_memory(models: Path, tmp_path: Path) -> None:
+    name = "lenet5_dense"
+    folder = models / "vectors" / name / "test_data_set_0"
+    x, want = tensor(folder / "input_0.pb"), tensor(folder / "output_0.pb")
+    with emulated(models / "onnx" / f"{name}.onnx", tmp_path / "f16.edge", activations="f16") as session:
+        (got,) = session.run({session.inputs[0].name: x}).values()
+    assert 0 < relative_error(got, want) < 1e-2
+    assert np.argmax(got) == np.argmax(want)
