@@ -7,6 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import edgert
+from edgert.errors import NoProgramError
+from packer.api import pack
 from tests.e2e.conftest import relative_error, tensor
 from tests.e2e.emulated import emulated
 from tests.e2e.random_networks import random_network
@@ -50,3 +53,17 @@ def test_half_precision_in_memory(models: Path, tmp_path: Path) -> None:
         (got,) = session.run({session.inputs[0].name: x}).values()
     assert 0 < relative_error(got, want) < 1e-2
     assert np.argmax(got) == np.argmax(want)
+
+
+def test_nothing_to_emulate_says_why(tmp_path: Path) -> None:
+    network = random_network(0)
+    pack(network.model, tmp_path / "model.edge", golden=False)
+    with pytest.raises(NoProgramError, match="edgert pack model.onnx --target jetson$"):
+        edgert.load(tmp_path / "model.edge", emulate=True)
+
+
+def test_small_networks_run_where_they_cost_least(models: Path, tmp_path: Path) -> None:
+    path = tmp_path / "small.edge"
+    pack(models / "onnx" / "lenet5_dns_sparse.onnx", path, targets=["jetson"], golden=False, device_code="ptx")
+    with pytest.raises(NoProgramError, match="--placement device"):
+        edgert.load(path, target="jetson", emulate=True)
