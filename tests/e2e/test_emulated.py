@@ -58,7 +58,7 @@ def test_half_precision_in_memory(models: Path, tmp_path: Path) -> None:
 def test_nothing_to_emulate_says_why(tmp_path: Path) -> None:
     network = random_network(0)
     pack(network.model, tmp_path / "model.edge", golden=False)
-    with pytest.raises(NoProgramError, match="edgert pack model.onnx --target jetson$"):
+    with pytest.raises(NoProgramError, match=r"edgert pack model\.onnx --target jetson$"):
         edgert.load(tmp_path / "model.edge", emulate=True)
 
 
