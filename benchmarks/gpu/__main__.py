@@ -7,86 +7,91 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import importlib
 import os
 import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from benchmarks.gpu import driver
+from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.build import ROOT, BuildError, build
+from benchmarks.gpu.device import clocks, find
+from benchmarks.gpu.session import Session
 
-SECTIONS = {"ceilings": 30.0, "launches": 5.0, "supply": 45.0, "correctness": 110.0}  # shares of the time
+__all__ = ["SECTIONS"]
+
+# in their order, each a module here with a function of its name: shares of the time
+SECTIONS = {"ceilings": 30.0, "launches": 5.0, "supply": 40.0, "correctness": 90.0, "operators": 200.0}
+_BUILDS = ROOT / "build" / "gpu-session"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
     parser.add_argument("--sections", nargs="+", choices=SECTIONS, default=list(SECTIONS), metavar="NAME")
-    parser.add_argument("--seconds", type=float, default=540, help="for all sections together (540)")
-    parser.add_argument(
-        "--emulate", action="store_true", help="try everything, tiny, on the emulator; times say nothing"
-    )
+    parser.add_argument("--seconds", type=float, default=540, help="for everything together (540)")
+    parser.add_argument("--emulate", action="store_true", help="try it all, tiny, on the emulator; times say nothing")
     parser.add_argument("--output", type=Path, help="folder for results (results, or $OUT)")
     options = parser.parse_args()
     began = time.monotonic()
-    library = _libraries(options.emulate)
-    from benchmarks.gpu import bench, device, driver, session  # now that what they load is there
-
+    _build_runtime()
+    library = _library(options.emulate)
     try:
         driver.use(library)
-        found = device.find()
+        found = find()
     except (OSError, driver.CudaError) as error:
         sys.exit(f"no NVIDIA GPU can be used: {error}. --emulate tries the programs without one")
-    emulated = hasattr(driver.library(), "edgertEmulatorMessage")
-    print(f"{found.name}: {found.arch}, {found.multiprocessors} multiprocessors, {found.memory >> 20} MiB", flush=True)
+    emulated = driver.emulated()
     name = "emulated" if emulated else re.sub(r"\W+", "_", found.name.lower().removeprefix("nvidia ")).strip("_")
-    folder = options.output or Path(
-        tempfile.mkdtemp() if emulated else os.environ.get("OUT") or ROOT / "benchmarks/results"
-    )
-    own = session.Session(folder / f"gpu_{name}.json", options.seconds - (time.monotonic() - began), emulated)
-    measuring = bench.Bench.on(found, own, library)
-    own.result |= {
-        "device": dataclasses.asdict(found),
-        "translated_by": measuring.modules.how,
-        "clocks": device.clocks(),
-    }
-    print(f"PTX is translated by {measuring.modules.how}", flush=True)
-    own.run({name: (SECTIONS[name], partial(_run, name, measuring)) for name in SECTIONS if name in options.sections})
-    own.result["clocks_after"] = device.clocks()
-    own.save()
-    measuring.modules.close()
-    print(f"results: {own.output}")
+    folder = options.output or (Path(tempfile.mkdtemp()) if emulated else _results())
+    session = Session(folder / f"gpu_{name}.json", options.seconds - (time.monotonic() - began), emulated)
+    bench = Bench.on(found, session, library)
+    session.result |= {"device": dataclasses.asdict(found), "translated_by": bench.modules.how, "clocks": clocks()}
+    print(f"{found.name}: {found.arch}, {found.multiprocessors} multiprocessors, {found.memory >> 20} MiB")
+    print(f"PTX is translated by {bench.modules.how}", flush=True)
+    session.run({name: (SECTIONS[name], partial(_run, name, bench)) for name in SECTIONS if name in options.sections})
+    bench.modules.close()
+    print(f"results: {session.output}")
 
 
-def _run(name: str, measuring: object, session: object) -> None:
+def _run(name: str, bench: Bench) -> None:
     """One section; its module, and what that needs, is imported now, so that what is missing ends no other one."""
-    import importlib
+    work = getattr(importlib.import_module(f"benchmarks.gpu.{name}"), name)
+    try:
+        work(bench)
+    finally:
+        bench.session.put(clocks=clocks())
 
-    module = importlib.import_module(f"benchmarks.gpu.{name}")
-    work: Callable[[object], None] = getattr(module, name)
-    work(measuring)
+
+def _results() -> Path:
+    return Path(os.environ.get("OUT") or ROOT / "benchmarks" / "results")
 
 
-def _libraries(emulate: bool) -> str:
-    """Builds the runtime, and the emulator where it is to be used. The library whose functions are called."""
-    folder = ROOT / "build" / "gpu-session"
+def _build_runtime() -> None:
+    """What loads bundles, unless there is one."""
+    if "EDGERT_LIBRARY" in os.environ:
+        return
     settings = ("-DCMAKE_BUILD_TYPE=Release", "-DEDGERT_BUILD_TESTS=OFF", "-DEDGERT_BUILD_TOOLS=OFF")
     try:
-        if "EDGERT_LIBRARY" not in os.environ:
-            os.environ["EDGERT_LIBRARY"] = str(
-                build("runtime_c", folder / "runtime", *settings, library="libedgert.so")
-            )
+        os.environ["EDGERT_LIBRARY"] = str(build("runtime_c", _BUILDS / "runtime", *settings, library="libedgert.so"))
     except BuildError as error:
-        print(f"the runtime cannot be built, so whole networks are left out: {error}")
-    chosen = os.environ.get("EDGERT_CUDA_LIBRARY")
-    if emulate and chosen is None:
-        chosen = str(build("targets/cuda/emulator", folder / "emulator", library="libcuda-emulator.so"))
-        os.environ["EDGERT_CUDA_LIBRARY"] = chosen
+        print(f"the runtime cannot be built, so whole networks will fail: {error}", flush=True)
+
+
+def _library(emulate: bool) -> str:
+    """The driver, that of EDGERT_CUDA_LIBRARY, or the emulator, which is built."""
+    if emulate and "EDGERT_CUDA_LIBRARY" not in os.environ:
+        try:
+            emulator = build("targets/cuda/emulator", _BUILDS / "emulator", library="libcuda-emulator.so")
+        except BuildError as error:
+            sys.exit(f"the emulator cannot be built: {error}")
+        os.environ["EDGERT_CUDA_LIBRARY"] = str(emulator)
     if emulate:
         os.environ.setdefault("EDGERT_EMULATOR_DRIVER", "12090")
-    return chosen or "libcuda.so.1"
+    return os.environ.get("EDGERT_CUDA_LIBRARY", driver.INSTALLED)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ __all__ = [
     "Module",
     "attribute",
     "call",
+    "emulated",
     "fill",
     "launch",
     "library",
@@ -44,7 +45,7 @@ class CudaError(Exception):
         found = ctypes.c_char_p()
         library().cuGetErrorName(code, ctypes.byref(found))
         self.name = (found.value or b"?").decode()
-        if hasattr(library(), "edgertEmulatorMessage"):
+        if emulated():
             self.message = library().edgertEmulatorMessage().decode()
         else:
             library().cuGetErrorString(code, ctypes.byref(found))
@@ -55,7 +56,7 @@ class CudaError(Exception):
 def use(path: str = INSTALLED) -> ctypes.CDLL:
     """Calls go to this library from now on; raises OSError if it cannot be loaded."""
     found = ctypes.CDLL(path)
-    if hasattr(found, "edgertEmulatorMessage"):
+    if emulated(found):
         found.edgertEmulatorMessage.restype = ctypes.c_char_p
     _loaded[:] = [found]
     return found
@@ -64,6 +65,11 @@ def use(path: str = INSTALLED) -> ctypes.CDLL:
 def library() -> ctypes.CDLL:
     """The library in use."""
     return _loaded[0] if _loaded else use()
+
+
+def emulated(library_: ctypes.CDLL | None = None) -> bool:
+    """Whether the library, by default the one in use, is the emulator."""
+    return hasattr(library_ or library(), "edgertEmulatorMessage")
 
 
 def call(name: str, *arguments: object) -> None:

@@ -32,7 +32,7 @@ class Session:
         self._deadline = self._end
         self._section: dict[str, Any] = {}
 
-    def run(self, sections: Mapping[str, tuple[float, Callable[[Session], None]]]) -> None:
+    def run(self, sections: Mapping[str, tuple[float, Callable[[], None]]]) -> None:
         """Sections in order, each with its share of the time; one that fails or is cut does not end the others."""
         left = sum(share for share, _ in sections.values())
         for name, (share, work) in sections.items():
@@ -45,7 +45,7 @@ class Session:
                 if remaining <= 0:
                     raise CutError
                 with _alarm(self._deadline + _GRACE - began):
-                    work(self)
+                    work()
             except CutError:
                 self.note("cut: its time was over")
             except Exception as error:
@@ -74,6 +74,11 @@ class Session:
         """Something to know about the section, printed too."""
         self._section.setdefault("notes", []).append(text)
         print(f"  {text}", flush=True)
+
+    def notes(self) -> list[str]:
+        """What is noted of the section so far."""
+        found: list[str] = self._section.get("notes", [])
+        return found
 
     def put(self, **values: Any) -> None:
         """Facts about the section."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.gpu import driver
 from benchmarks.gpu.build import ROOT, build
-from benchmarks.gpu.driver import Buffer, CudaError, Module, call, launch, synchronize, use
+from benchmarks.gpu.driver import Buffer, CudaError, Module, call, emulated, launch, synchronize, use
 
 __all__ = [
     "BUILD",
@@ -51,11 +51,6 @@ def library() -> ctypes.CDLL:
         found.edgertEmulatorObjects.restype = ctypes.c_uint64
         found.edgertEmulatorBytes.restype = ctypes.c_uint64
     return found
-
-
-def emulated() -> bool:
-    """Whether kernels run on the emulator, which checks more than a device does."""
-    return hasattr(driver.library(), "edgertEmulatorMessage")
 
 
 def counters() -> dict:

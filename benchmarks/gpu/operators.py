@@ -1,0 +1,232 @@
+"""The ten convolutions in all our forms and in those of others, at batch 64 and 1, dense and sparse.
+
+Warm: calls follow each other in a graph. Cold, at batch 1: before each call twice the second cache is written, and the
+time of that is subtracted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from benchmarks.cuda_operators import OPERATORS, layer
+from benchmarks.gpu.bench import Bench
+from benchmarks.gpu.driver import Buffer, CudaError, Graph, call, fill
+from benchmarks.gpu.modules import Loaded
+from benchmarks.gpu.placed import FORMS, Data, Placed, error, references
+from benchmarks.gpu.timing import Contender
+from benchmarks.report import table
+from targets.base import TargetError
+from targets.cuda.kernel import Code
+from targets.cuda.layer import ConvLayer
+from targets.cuda.rounding import rounded
+
+__all__ = ["BATCHES", "SPARSITIES", "operators"]
+
+SPARSITIES = (0.5, 0.7, 0.8, 0.9, 0.95)
+BATCHES = (64, 1)
+DENSE = "t3"  # the form that skips no zeros
+_LIMITS = {"half2": 3e-3}  # of the relative error
+_LIMIT = 1e-5
+_CALLS = 10  # in a graph
+_SECONDS = 1.5  # of a convolution at one batch
+_NOT_WRITTEN = 0xFF  # a byte of which floats are no numbers
+_SMALL = ("lenet-conv1",)  # what the emulator does
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ours:
+    """A layer in a form, and its modules as they come."""
+
+    name: str
+    sparsity: float
+    layer: ConvLayer
+    code: Code
+    modules: tuple[Future[Loaded], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entrant:
+    """What is timed: `one` gives one call to the stream, `many` _CALLS of them."""
+
+    form: str
+    sparsity: float
+    error: float | None
+    one: Callable[[], None]
+    many: Callable[[], None]
+
+
+def operators(bench: Bench) -> None:
+    """Times of all forms, each checked against float64 first."""
+    session = bench.session
+    names = _SMALL if session.emulated else tuple(OPERATORS)
+    sparsities = SPARSITIES[-2:-1] if session.emulated else SPARSITIES
+    batches = tuple(min(batch, 2) if session.emulated else batch for batch in BATCHES)
+    cases = [(name, batch) for name in names for batch in batches]
+    ours = {case: _ours(bench, *case, sparsities) for case in cases}
+    for name, batch in cases:
+        if not session.over(f"{name}, batch {batch}"):
+            with _given_up(bench, f"{name}, batch {batch}"):
+                _measure(bench, name, batch, ours[name, batch])
+    _show(bench)
+
+
+def _ours(bench: Bench, name: str, batch: int, sparsities: tuple[float, ...]) -> list[_Ours]:
+    """All forms of one convolution. Compilers work on them from now on."""
+    found = []
+    for sparsity in (0.0, *sparsities):
+        own = layer(name, sparsity, batch)
+        if bench.device.sm < 70:
+            own = replace(own, weights=rounded(own.weights, "20bit")[0])
+        for form in FORMS if sparsity else (DENSE,):
+            if form == DENSE and sparsity:
+                continue
+            try:
+                code = FORMS[form](own)
+            except TargetError as error:
+                reason = str(error).splitlines()[0]
+                if f"{form}: {reason}" not in bench.session.notes():
+                    bench.session.note(f"{form}: {reason}")
+                continue
+            if code is not None:
+                modules = tuple(bench.modules.load(kernel.ptx) for kernel in code.kernels)
+                found.append(_Ours(form, sparsity, own, code, modules))
+    return found
+
+
+def _measure(bench: Bench, name: str, batch: int, ours: list[_Ours]) -> None:
+    dense = next(one.layer for one in ours if one.name == DENSE)
+    layers = {one.sparsity: one.layer for one in ours if one.sparsity}
+    data, flush, placed, graphs = Data(dense), Buffer(2 * bench.device.l2), [], []
+    want = references({0.0: dense, **layers}, data)
+    entrants: list[_Entrant] = []
+    for own in ours:
+        with _given_up(bench, f"{name}, batch {batch}, {own.name} {own.sparsity}"):
+            one = Placed.of(own.code, [module.result() for module in own.modules], data)
+            placed.append(one)
+            fill(data.y, _NOT_WRITTEN, bench.stream)
+            one.launch(bench.stream)
+            call("cuStreamSynchronize", bench.stream)
+            wrong = _within(error(own.layer, data, want[own.sparsity]), _LIMITS.get(own.name, _LIMIT))
+            ways = [_graph(bench, one, calls) for calls in (1, 1 if bench.session.emulated else _CALLS)]
+            graphs += ways
+            entrants.append(
+                _Entrant(own.name, own.sparsity, wrong, *(partial(way.launch, bench.stream) for way in ways))
+            )
+    entrants += _others(bench, name, dense, layers, data, want)
+    _time(bench, name, batch, dense, entrants, flush)
+    for thing in (*graphs, *placed, data, flush):
+        thing.free()
+    for own in ours:
+        for module in own.modules:
+            if module.done() and module.exception() is None:
+                module.result().module.unload()
+
+
+def _graph(bench: Bench, one: Placed, calls: int) -> Graph:
+    def work() -> None:
+        for _ in range(calls):
+            one.launch(bench.stream)
+
+    return Graph(bench.stream, work)
+
+
+def _others(
+    bench: Bench,
+    name: str,
+    dense: ConvLayer,
+    layers: Mapping[float, ConvLayer],
+    data: Data,
+    want: Mapping[float, np.ndarray],
+) -> Iterator[_Entrant]:
+    """What PyTorch brings; nothing where it is missing."""
+    try:
+        from benchmarks.gpu.torch_layers import TorchLayers
+    except ImportError as error:
+        if not bench.session.notes():
+            bench.session.note(f"no peers: {error}")
+        return
+    others = TorchLayers(dense, layers, data.images, bench.stream, bench.session.emulated)
+    for form, make in others.peers():
+        with _given_up(bench, f"{name}, batch {dense.images}, {form}"):
+            peer, wrong = make(), None
+            if peer.limit is not None:
+                exact = want[peer.sparsity]
+                wrong = _within(float(np.linalg.norm(others.checked(peer) - exact) / np.linalg.norm(exact)), peer.limit)
+            calls = 1 if bench.session.emulated else _CALLS
+            yield _Entrant(form, peer.sparsity, wrong, *(others.launcher(peer, count) for count in (1, calls)))
+
+
+def _time(bench: Bench, name: str, batch: int, dense: ConvLayer, entrants: list[_Entrant], flush: Buffer) -> None:
+    """A row for each."""
+    emptying = partial(fill, flush, 0, bench.stream)
+
+    def cold(one: _Entrant) -> Callable[[], None]:
+        def launch() -> None:
+            emptying()
+            one.one()
+
+        return launch
+
+    calls = 1 if bench.session.emulated else _CALLS
+    work = {str(number): Contender(one.many, calls) for number, one in enumerate(entrants)}
+    times = bench.times(work, _SECONDS)
+    flushed = {}
+    if batch == 1:
+        work = {str(number): Contender(cold(one)) for number, one in enumerate(entrants)}
+        flushed = bench.times({"": Contender(emptying), **work}, _SECONDS)
+    for number, one in enumerate(entrants):
+        warm = times[str(number)]
+        bench.session.row(
+            operator=name,
+            batch=batch,
+            form=one.form,
+            sparsity=one.sparsity,
+            error=one.error,
+            dense_gflops=dense.flops / warm.median * 1e-9,
+            cold=flushed[str(number)].median - flushed[""].median if flushed else None,
+            **warm.asdict(),
+        )
+
+
+def _within(error: float, limit: float) -> float:
+    """The relative error; no number is none within."""
+    if not error < limit:
+        raise ValueError(f"relative error {error:.2g}, expected less than {limit:g}")
+    return error
+
+
+@contextmanager
+def _given_up(bench: Bench, what: str) -> Iterator[None]:
+    """An error inside is noted, and ends nothing else."""
+    try:
+        yield
+    except (CudaError, TargetError, RuntimeError, ValueError, NotImplementedError) as error:
+        bench.session.note(f"{what} failed: {type(error).__name__}: {str(error).splitlines()[0][:200]}")
+
+
+def _show(bench: Bench) -> None:
+    """Microseconds of the best of ours at each sparsity and of the best of others."""
+    groups: dict[tuple[str, int], list[dict]] = {}
+    for row in bench.session.rows("operators"):
+        groups.setdefault((row["operator"], row["batch"]), []).append(row)
+    sparsities = sorted({row["sparsity"] for rows in groups.values() for row in rows if row["form"] in FORMS})
+    shown = []
+    for (name, batch), rows in groups.items():
+        cells: list[object] = [name, batch]
+        for sparsity in sparsities:
+            own = [r for r in rows if r["form"] in FORMS and r["sparsity"] == sparsity and r["form"] != "half2"]
+            best = min(own, key=lambda row: float(row["median"]), default=None)
+            cells.append("-" if best is None else f"{best['median'] * 1e6:.1f} {best['form']}")
+        for kind in ("cuDNN f32", "cuDNN tf32", "cuDNN fp16", "cuSPARSE"):
+            found = [r["median"] for r in rows if r["form"].startswith(kind) and "half the" not in r["form"]]
+            cells.append(min(found, default=math.nan) * 1e6)
+        shown.append(cells)
+    header = ("operator", "batch", *(f"ours {s}" for s in sparsities), "cuDNN f32", "tf32", "fp16", "cuSPARSE")
+    table("microseconds, ours best in float32 at each sparsity", header, shown)
