@@ -2,8 +2,8 @@
 
 "template" is the published route, CUDA C++ -> PTX -> instructions deleted; "direct" emits PTX from the loop nest;
 "half2" does so for two pixels at a time in halves, so that an instruction multiplies and adds for both.
-Seconds of compilers are those of one process at a time; results are kept in benchmarks/.cache/cuda, with the seconds
-that they took, so that an interrupted run goes on where it was. "deleted" compares with the kernels of a dense layer.
+Seconds are those of a processor; results of compilers are kept in benchmarks/.cache/cuda, with what they took, so that
+an interrupted run goes on where it was. "deleted" compares with the kernels of a dense layer.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ _PADDING = ("NOP",)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One operator by one route; times in seconds, sizes in bytes, `share` of multiply-adds in the machine instructions
+    """One operator by one route; times in seconds of a processor, sizes in bytes, `memory` of the assembler's largest
+    process, `share` of multiply-adds in the machine instructions
     (None: no disassembler). `compiler` is the time of CUDA C++ -> PTX, once for a shape."""
 
     operator: str
@@ -50,6 +51,7 @@ class Row:
     generation: float
     assembler: float
     slowest: float
+    memory: int
     ptx: int
     cubin: int
     code: int
@@ -67,9 +69,9 @@ def measure(name: str, sparsity: float, route: str, arch: str, rounding: str, de
     own = _rounded(layer(name, sparsity), rounding)
     channels = channels_a_thread(own.weights)
     compiler = _compiler(own) if route == "template" else 0.0
-    began = time.perf_counter()
+    began = time.process_time()
     kernels = _kernels(own, route, channels)
-    generation = time.perf_counter() - began
+    generation = time.process_time() - began
     cubins = [assemble(kernel.ptx, arch, cache=CACHE) for kernel in kernels]
     multiplies = sum(kernel.multiplies for kernel in kernels)
     deleted = None
@@ -87,6 +89,7 @@ def measure(name: str, sparsity: float, route: str, arch: str, rounding: str, de
         generation,
         sum(cubin.seconds for cubin in cubins),
         max(cubin.seconds for cubin in cubins),
+        max(cubin.memory for cubin in cubins),
         sum(len(kernel.ptx) for kernel in kernels),
         sum(len(cubin.image) for cubin in cubins),
         sum(len(code(cubin.image)) for cubin in cubins),
@@ -129,6 +132,7 @@ def _share(cubins: Sequence[Cubin], route: str) -> float | None:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--operators", nargs="+", choices=list(OPERATORS), default=list(OPERATORS), metavar="NAME")
     parser.add_argument("--sparsity", nargs="+", type=float, default=[0.5, 0.9], metavar="SHARE")
+    parser.add_argument("--route", nargs="+", choices=list(ROUTES), default=list(ROUTES), metavar="NAME")
     parser.add_argument("--arch", nargs="+", default=["sm_62"], metavar="SM")
     parser.add_argument("--weight-rounding", choices=("off", "20bit"), default="20bit")
     parser.add_argument("--dense", action="store_true", help="count deleted machine instructions too")
@@ -137,13 +141,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> None:
     own = arguments
-    run(False, own.operators, own.sparsity, own.arch, own.weight_rounding, own.dense, own.output)
+    run(False, own.operators, own.sparsity, own.route, own.arch, own.weight_rounding, own.dense, own.output)
 
 
 def run(
     quick: bool = False,
     operators: Sequence[str] = tuple(OPERATORS),
     sparsities: Sequence[float] = (0.5, 0.9),
+    routes: Sequence[str] = tuple(ROUTES),
     architectures: Sequence[str] = ("sm_62",),
     rounding: str = "20bit",
     dense: bool = False,
@@ -155,7 +160,7 @@ def run(
         return
     if quick:
         operators, sparsities = operators[:2], (0.9,)
-    cases = [(o, s, r, a) for a in architectures for s in sparsities for o in operators for r in ROUTES]
+    cases = [(o, s, r, a) for a in architectures for s in sparsities for o in operators for r in routes]
     rows = [measure(*case, rounding, dense) for case in cases]
     for arch in architectures:
         for sparsity in sparsities:
@@ -172,6 +177,7 @@ _HEADER = (
     "generate s",
     "ptxas s",
     "slowest s",
+    "MB",
     "PTX KB",
     "cubin KB",
     "multiplies",
@@ -192,6 +198,7 @@ def _cells(row: Row) -> list[object]:
         row.generation,
         row.assembler,
         row.slowest,
+        row.memory >> 20,
         round(row.ptx / 1024),
         round(row.cubin / 1024),
         row.multiplies,

@@ -168,6 +168,8 @@ def compile_model(
     if not all(math.isfinite(tolerance) and tolerance >= 0 for tolerance in (atol, rtol or 0.0)):
         raise ValueError(f"tolerances: expected finite numbers of 0 or more, got atol {atol} and rtol {rtol}")
     tell = progress or (lambda stage, fraction: None)
+    for target in chosen:
+        target.assemble(())  # so that what is missing for it is said before anything takes long
     tell("import", 0.0)
     # Rounding to bytes makes jumps of tiny differences: the sample is computed by the very sums of integers.
     imported = recognise_quantized(import_onnx(model, shapes=shapes or {}, constants=constants or {}))

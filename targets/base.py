@@ -252,7 +252,8 @@ class Target(Protocol):
     def assemble(
         self, modules: Sequence[str], progress: Callable[[int, int], None] | None = None
     ) -> tuple[bytes | None, ...]:
-        """Machine code of modules of PTX; `progress` is told how many of how many are done."""
+        """Machine code of modules of PTX; `progress` is told how many bytes of how many are done. Raises TargetError if
+        there is no assembler, even for no modules."""
         ...
 
     def lower_sum(self, node: Node, layout: Layout) -> tuple[Lowered, tuple[str, ...]]:

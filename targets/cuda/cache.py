@@ -7,6 +7,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,11 @@ __all__ = ["Cache"]
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """Files in a folder, each a line of JSON and then bytes, named by the SHA-256 of all that they depend on.
+    """Files in a folder, named by the SHA-256 of all that they depend on: a line of SHA-256 of the rest, a line of
+    facts as JSON, bytes.
 
-    Files appear whole or not at all, so processes may share the folder, and one that is interrupted leaves what it has.
-    A file that cannot be read counts as absent.
+    Files appear whole or not at all, so processes may share the folder, and one that is killed leaves what it has.
+    A file that cannot be read, or is damaged, counts as absent; a folder that cannot be written keeps nothing.
     """
 
     folder: Path
@@ -32,26 +34,27 @@ class Cache:
     def get(self, key: Iterable[str]) -> tuple[dict[str, Any], bytes] | None:
         """The facts and the bytes that were put under this key."""
         try:
-            facts, _, content = self._path(key).read_bytes().partition(b"\n")
-            found = json.loads(facts)
-        except (OSError, ValueError):
+            digest, _, rest = self._path(key).read_bytes().partition(b"\n")
+        except OSError:
             return None
-        digest = found.pop("sha256", None) if isinstance(found, dict) else None
-        return (found, content) if digest == hashlib.sha256(content).hexdigest() else None
+        if digest.decode("ascii", "replace") != hashlib.sha256(rest).hexdigest():
+            return None
+        facts, _, content = rest.partition(b"\n")
+        return json.loads(facts), content
 
     def put(self, key: Iterable[str], facts: Mapping[str, Any], content: bytes) -> None:
         """Keep facts and bytes under this key."""
-        path = self._path(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        head = json.dumps({**facts, "sha256": hashlib.sha256(content).hexdigest()})
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            try:
-                file.write(head.encode() + b"\n" + content)
-                file.close()
-                os.replace(file.name, path)
-            except BaseException:
-                os.unlink(file.name)
-                raise
+        path, rest = self._path(key), json.dumps(dict(facts)).encode() + b"\n" + content
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+                try:
+                    file.write(hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest)
+                    file.close()
+                    os.replace(file.name, path)
+                except BaseException:
+                    os.unlink(file.name)
+                    raise
 
     def _path(self, key: Iterable[str]) -> Path:
         digest = hashlib.sha256()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,7 @@ from targets.cuda.cubin import Cubin
 
 __all__ = ["Compiled", "ToolchainError", "assemble", "assemble_all", "compile", "disassemble", "find", "missing"]
 
-PACKAGES = ("nvidia-cuda-nvcc-cu12>=12.9,<13", "nvidia-cuda-nvrtc-cu12>=12.9,<13", "cuda-bindings>=12.9,<13")
-MEMORY = 4 << 30  # bytes of address space of one ptxas
+MEMORY = 2 << 30  # bytes of address space of one ptxas; entries of 32,768 multiply-adds take a seventh of that
 _ERROR = re.compile(r"(?:ptxas .*?, line (\d+); |^\S*\((\d+)\): )(?:error|fatal)", re.MULTILINE)
 
 
@@ -45,14 +45,15 @@ def missing() -> str:
     """What to install so that code can be generated; empty if nothing is missing."""
     try:
         _nvrtc()
+        _assembler()
     except ToolchainError as error:
         return str(error)
-    return "" if find("ptxas") else _install("ptxas")
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """PTX, and the seconds that it took the compiler."""
+    """PTX, and the seconds of a processor that it took the compiler."""
 
     ptx: str
     seconds: float
@@ -66,7 +67,7 @@ def compile(source: str, name: str, options: Sequence[str] = (), cache: Cache | 
     key = ("nvrtc", f"{major}.{minor}", *flags, source)
     if cache is not None and (found := cache.get(key)) is not None:
         return Compiled(found[1].decode(), **found[0])
-    began = time.perf_counter()
+    began = time.process_time()
     _, program = nvrtc.nvrtcCreateProgram(source.encode(), name.encode(), 0, [], [])
     try:
         (status,) = nvrtc.nvrtcCompileProgram(program, len(flags), [flag.encode() for flag in flags])
@@ -80,7 +81,7 @@ def compile(source: str, name: str, options: Sequence[str] = (), cache: Cache | 
         nvrtc.nvrtcGetPTX(program, text)
     finally:
         nvrtc.nvrtcDestroyProgram(program)
-    result = Compiled(text.rstrip(b"\0 ").decode(), time.perf_counter() - began)
+    result = Compiled(text.rstrip(b"\0 ").decode(), time.process_time() - began)
     if cache is not None:
         cache.put(key, {"seconds": result.seconds}, result.ptx.encode())
     return result
@@ -90,33 +91,36 @@ def assemble(
     ptx: str, arch: str, options: Sequence[str] = (), cache: Cache | None = None, memory: int = MEMORY
 ) -> Cubin:
     """PTX to a cubin for `arch`, such as "sm_62"; raises ToolchainError with the line refused."""
-    tool = find("ptxas")
-    if tool is None:
-        raise ToolchainError(_install("ptxas"))
+    tool = _assembler()
     flags = ("--verbose", f"--gpu-name={arch}", *options)
-    key = ("ptxas", _version(tool), *flags, ptx)
+    key = ("ptxas", *(field.name for field in fields(Cubin)), _version(tool), *flags, ptx)
     if cache is not None and (found := cache.get(key)) is not None:
         return Cubin(image=found[1], **found[0])
     with tempfile.TemporaryDirectory() as folder:
         source, result = Path(folder) / "source.ptx", Path(folder) / "result.cubin"
         source.write_text(ptx, encoding="ascii")
-        began = time.perf_counter()
-        limited = ["/bin/sh", "-c", f'ulimit -v {memory >> 10} && exec "$0" "$@"']  # before it has allocated anything
-        done = subprocess.run(
-            [*limited, tool, *flags, str(source), "-o", str(result)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        log, seconds = done.stdout, time.perf_counter() - began
-        if done.returncode or not result.exists():
-            what = f"ptxas for {arch} ended with {done.returncode} (memory limit {memory >> 20} MiB)"
+        status, log, usage = _run([tool, *flags, str(source), "-o", str(result)], memory)
+        if status or not result.exists():
+            what = f"ptxas for {arch} ended with {status} (memory limit {memory >> 20} MiB)"
             raise ToolchainError(_refused(what, log, ptx))
         image = result.read_bytes()
-    facts = _facts(log)
+    seconds, peak = usage.ru_utime + usage.ru_stime, usage.ru_maxrss << 10
+    cubin = Cubin(image=image, arch=arch, seconds=seconds, memory=peak, **_facts(log))
     if cache is not None:
-        cache.put(key, {"arch": arch, "seconds": seconds, **facts}, image)
-    return Cubin(image=image, arch=arch, seconds=seconds, **facts)
+        facts = asdict(cubin)
+        cache.put(key, facts, facts.pop("image"))
+    return cubin
+
+
+def _run(command: Sequence[str], memory: int) -> tuple[int, str, resource.struct_rusage]:
+    """Exit status, output and use of a command that may have so many bytes of address space."""
+    limited = ["/bin/sh", "-c", f'ulimit -v {memory >> 10} && exec "$0" "$@"', *command]  # before it allocates anything
+    with subprocess.Popen(limited, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        log = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, log, usage
 
 
 def assemble_all(
@@ -127,24 +131,38 @@ def assemble_all(
     memory: int = MEMORY,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Cubin]:
-    """The cubins of many modules, in order, as many at a time as there are processors and memory for.
+    """The cubins of many modules, in order, as many at a time as there are processors and memory for, longest first.
 
-    `progress` is told how many of how many are done. What was done before an error is in the cache.
+    `progress` is told how many bytes of PTX of how many are done. What was done before an error is in the cache.
+    Without ptxas, it is an error to assemble nothing too.
     """
     texts = list(sources)
-    free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-    workers = max(1, min(len(os.sched_getaffinity(0)), free // memory, len(texts)))
+    _assembler()
+    if not texts:
+        return []
+    done, whole = 0, sum(map(len, texts))
+    workers = max(1, min(len(os.sched_getaffinity(0)), _free_memory() // memory, len(texts)))
     with ThreadPoolExecutor(workers) as pool:
-        futures = [pool.submit(assemble, text, arch, options, cache, memory) for text in texts]
+        futures = {
+            pool.submit(assemble, texts[i], arch, options, cache, memory): i
+            for i in sorted(range(len(texts)), key=lambda i: -len(texts[i]))
+        }
         try:
-            for done, future in enumerate(as_completed(futures), 1):
+            for future in as_completed(futures):
                 future.result()
+                done += len(texts[futures[future]])
                 if progress is not None:
-                    progress(done, len(texts))
+                    progress(done, whole)
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    return [future.result() for future in futures]
+    return [future.result() for future in sorted(futures, key=futures.__getitem__)]
+
+
+def _free_memory() -> int:
+    """Bytes that can be had, by dropping what is cached of files too."""
+    found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    return int(found[1]) << 10 if found else 0
 
 
 def disassemble(cubin: Cubin) -> list[str] | None:
@@ -160,6 +178,13 @@ def disassemble(cubin: Cubin) -> list[str] | None:
     return re.findall(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:\{\s*)?(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)", text, re.MULTILINE)
 
 
+def _assembler() -> str:
+    tool = find("ptxas")
+    if tool is None:
+        raise ToolchainError(_install("ptxas"))
+    return tool
+
+
 def _nvrtc() -> Any:
     try:
         from cuda.bindings import nvrtc
@@ -171,7 +196,7 @@ def _nvrtc() -> Any:
 
 
 def _install(what: str) -> str:
-    return f"{what} is missing; install it: pip install {' '.join(repr(package) for package in PACKAGES)}"
+    return f"{what} is missing; install it: pip install 'edgert[cuda]'"
 
 
 @functools.cache

@@ -28,6 +28,21 @@ def test_damaged_files_count_as_absent(tmp_path: Path) -> None:
     assert cache.get(("key",)) == ({}, b"new")
 
 
+def test_damaged_facts_count_as_absent(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.put(("key",), {"registers": 3}, b"x")
+    (path,) = (p for p in tmp_path.rglob("*") if p.is_file())
+    path.write_bytes(path.read_bytes().replace(b"3}", b"4}"))
+    assert cache.get(("key",)) is None
+
+
+def test_a_folder_that_cannot_be_written_keeps_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    cache = Cache(tmp_path / "file" / "cache")
+    cache.put(("key",), {}, b"x")
+    assert cache.get(("key",)) is None
+
+
 def test_nothing_but_results_is_left(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     for i in range(5):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
 
 import numpy as np
 import pytest
@@ -33,7 +35,7 @@ def pruned(shape: tuple[int, ...], density: float) -> np.ndarray:
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(toolchain, "find", lambda tool: None)
-    with pytest.raises(ToolchainError, match="ptxas is missing; install it: pip install 'nvidia-cuda-nvcc-cu12"):
+    with pytest.raises(ToolchainError, match=r"^ptxas is missing; install it: pip install 'edgert\[cuda\]'$"):
         assemble(NOTHING, "sm_62")
 
 
@@ -113,14 +115,29 @@ def test_memory_is_bounded() -> None:
 
 
 @needs_compilers
-def test_many_are_assembled_in_order_and_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sources = [NOTHING.replace(" e(", f" e{i}(") for i in range(5)]
+def test_many_are_assembled_longest_first_and_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = [NOTHING.replace(" e(", f" {'e' * i}(") for i in (2, 5, 1, 4, 3)]
     cache, told = Cache(tmp_path), []
+    monkeypatch.setattr(toolchain, "_free_memory", lambda: 0)  # one at a time, at least
     cubins = assemble_all(sources, "sm_62", cache=cache, progress=lambda done, of: told.append((done, of)))
-    assert told == [(i, 5) for i in range(1, 6)]
-    assert all(f"e{i}".encode() in cubin.image for i, cubin in enumerate(cubins))
+    sizes = sorted(map(len, sources), reverse=True)
+    assert told == [(done, sum(sizes)) for done in accumulate(sizes)]
+    assert all(f".text.{'e' * i}\0".encode() in cubin.image for i, cubin in zip((2, 5, 1, 4, 3), cubins, strict=True))
     monkeypatch.setattr(toolchain.subprocess, "Popen", None)  # nothing may be started any more
     assert assemble_all(sources, "sm_62", cache=cache) == cubins
+
+
+@needs_compilers
+def test_as_many_run_at_a_time_as_memory_and_processors_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    together, run = Barrier(2), toolchain._run
+    monkeypatch.setattr(toolchain.os, "sched_getaffinity", lambda process: {0, 1, 2})
+    monkeypatch.setattr(toolchain, "_free_memory", lambda: 2 * toolchain.MEMORY + 1)
+    monkeypatch.setattr(toolchain, "_run", lambda *arguments: (together.wait(60), run(*arguments))[1])
+    assert len(assemble_all([NOTHING.replace(" e(", f" {name}(") for name in "abcd"], "sm_62")) == 4
+    monkeypatch.setattr(toolchain.os, "sched_getaffinity", lambda process: {0})
+    monkeypatch.setattr(toolchain, "_run", lambda *arguments: (together.wait(0.2), run(*arguments))[1])
+    with pytest.raises(BrokenBarrierError):
+        assemble_all([NOTHING, NOTHING.replace(" e(", " f(")], "sm_62")
 
 
 @needs_compilers
