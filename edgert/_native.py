@@ -53,6 +53,7 @@ class SessionOptions(Structure):
         ("allow_native", c_uint32),
         ("emulate", c_uint32),
         ("cuda_library", c_char_p),
+        ("code_cache", c_char_p),
         ("progress", ProgressHook),
         ("progress_user", c_void_p),
     )

@@ -64,17 +64,20 @@ def bench(
     progress: Callable[[float], None] | None = None,
     allow_native: bool = False,
     emulate: bool = False,
+    code_cache: str | None = None,
 ) -> BenchResult:
     """Opens the bundle and times runs on bound buffers: `runs` of them, or if 0 as many as fit in `duration` seconds.
 
     `inputs`: arrays by name, by default random ones. `warmup` runs, the first of them timed apart, are not counted.
-    `allow_native` and `emulate` as for `load`.
+    `allow_native`, `emulate` and `code_cache` as for `load`.
     `progress` is told the fraction done.
     """
     library()  # loaded once for each process, whatever it opens
     before = peak_memory()
     started = time.perf_counter()
-    with load(path, target, threads, isa, integrity, allow_native=allow_native, emulate=emulate) as session:
+    with load(
+        path, target, threads, isa, integrity, allow_native=allow_native, emulate=emulate, code_cache=code_cache
+    ) as session:
         opened = time.perf_counter() - started
         bind_all(session, inputs)
         first = measure(session, runs=1)[0]

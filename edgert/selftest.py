@@ -40,15 +40,17 @@ def selftest(
     progress: Callable[[float], None] | None = None,
     allow_native: bool = False,
     emulate: bool = False,
+    code_cache: str | None = None,
 ) -> SelfTest:
     """Hashes every byte, compares the golden outputs within the bundle's tolerances, then times runs against the
-    deadline: `runs` of them, or if 0 as many as fit in `duration` seconds. `allow_native` and `emulate` as for `load`.
+    deadline: `runs` of them, or if 0 as many as fit in `duration` seconds. `allow_native`, `emulate` and
+    `code_cache` as for `load`.
 
     A damaged file is a verdict; whatever keeps the test from being made (no such file, no program for this machine)
     raises EdgertError.
     """
     try:
-        session = load(path, target, threads, isa, allow_native=allow_native, emulate=emulate)
+        session = load(path, target, threads, isa, allow_native=allow_native, emulate=emulate, code_cache=code_cache)
     except (CorruptError, TruncatedError) as error:
         return SelfTest(False, str(error), None, (), None, deadline_ms, None)
     with session:

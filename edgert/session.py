@@ -79,6 +79,7 @@ class DeviceOptions:
     allow_native: bool = False
     cuda_library: str | os.PathLike[str] | None = None
     emulate: bool = False
+    code_cache: str | os.PathLike[str] | None = None
     progress: Callable[[float], None] | None = None
 
 
@@ -92,6 +93,7 @@ def load(
     allow_native: bool = False,
     cuda_library: str | os.PathLike[str] | None = None,
     emulate: bool = False,
+    code_cache: str | os.PathLike[str] | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Session:
     """Opens a bundle (a path, or its bytes) and makes one of its programs ready to run.
@@ -104,10 +106,11 @@ def load(
     A program for a device brings native code, which nothing proves harmless: it runs if `allow_native` is set, through
     the driver `cuda_library` (by default the installed one). `emulate` runs it on the emulator instead, on any machine;
     there it is interpreted and checked, which needs no consent. `progress` is told the fraction of the code that is
-    loaded, which takes long where a driver has to translate it.
+    loaded, which takes long where a driver has to translate it; what comes out is kept in the folder `code_cache` for
+    later sessions ("": not at all; by default EDGERT_CACHE_DIR, or edgert/driver in the user's folder for caches).
     Raises a subclass of EdgertError that says what is wrong and what to do.
     """
-    options = DeviceOptions(allow_native, cuda_library, emulate, progress)
+    options = DeviceOptions(allow_native, cuda_library, emulate, code_cache, progress)
     return Session(OpenBundle(source, integrity, threads), target, threads, isa, options)
 
 
@@ -318,7 +321,7 @@ def _on_device(
     options: _native.SessionOptions, bundle: OpenBundle, target: str | None, device: DeviceOptions
 ) -> Iterator[None]:
     """Fills in what the options say of devices; meanwhile a session can be opened with them."""
-    library = None if device.cuda_library is None else os.fspath(device.cuda_library)
+    library, cache = (None if p is None else os.fspath(p) for p in (device.cuda_library, device.code_cache))
     with ExitStack() as stack:
         if device.emulate:
             program = program_to_emulate(bundle.programs(), target)
@@ -327,7 +330,7 @@ def _on_device(
             library = library or emulator_library()
         options.allow_native = device.allow_native or device.emulate
         options.emulate = device.emulate
-        options.cuda_library = _text(library)
+        options.cuda_library, options.code_cache = _text(library), _text(cache)
         tell = device.progress
         if tell is not None:
             options.progress = _native.ProgressHook(lambda _, done, total: tell(done / total if total else 1.0))

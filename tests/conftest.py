@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+os.environ["EDGERT_CACHE_DIR"] = os.path.join(os.devnull, "cache")  # nor is anything kept from run to run
 os.environ["EDGERT_RECORDS"] = str(ROOT / "build" / "no-records")  # what was tuned on this machine is not tested
 
 

@@ -45,6 +45,10 @@ AllowNative = Annotated[
     bool, typer.Option("--allow-native", help="Run the bundle's own code on a device; trust who packed it.")
 ]
 Emulate = Annotated[bool, typer.Option("--emulate", help="Run a program for a device on an emulator of it.")]
+CodeCache = Annotated[
+    str | None,
+    typer.Option("--code-cache", metavar="FOLDER", help="Keeps what a driver translates; '': nothing does."),
+]
 Integrity = Annotated[
     str,
     typer.Option(

@@ -7,6 +7,7 @@ import typer
 from edgert.cli._options import (
     AllowNative,
     BundlePath,
+    CodeCache,
     Duration,
     Emulate,
     Inputs,
@@ -30,6 +31,7 @@ def bench(
     isa: Isa = None,
     allow_native: AllowNative = False,
     emulate: Emulate = False,
+    code_cache: CodeCache = None,
     integrity: Integrity = "full",
     warmup: Warmup = 5,
     runs: Runs = 0,
@@ -45,7 +47,9 @@ def bench(
 
     arrays = None
     if inputs:
-        with load(bundle, target, 1, isa, "metadata", allow_native=allow_native, emulate=emulate) as session:
+        with load(
+            bundle, target, 1, isa, "metadata", allow_native=allow_native, emulate=emulate, code_cache=code_cache
+        ) as session:
             arrays = read_inputs(inputs, session.inputs, Pictures())
     with Progress("bench") as tell:
         found = measure(
@@ -61,6 +65,7 @@ def bench(
             lambda done: tell("runs", done),
             allow_native,
             emulate,
+            code_cache,
         )
     if json:
         print_json(found)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from edgert.cli._options import AllowNative, BundlePath, Emulate, Inputs, Isa, Json, Target, Threads, Warmup
+from edgert.cli._options import AllowNative, BundlePath, CodeCache, Emulate, Inputs, Isa, Json, Target, Threads, Warmup
 
 __all__ = ["profile"]
 
@@ -19,6 +19,7 @@ def profile(
     isa: Isa = None,
     allow_native: AllowNative = False,
     emulate: Emulate = False,
+    code_cache: CodeCache = None,
     warmup: Warmup = 3,
     runs: Annotated[int, typer.Option("--runs", metavar="N", min=1, help="Counted runs.")] = 20,
     json: Json = False,
@@ -39,6 +40,7 @@ def profile(
             isa,
             allow_native=allow_native,
             emulate=emulate,
+            code_cache=code_cache,
             progress=lambda done: tell("device code", done),
         ) as session,
     ):

@@ -11,6 +11,7 @@ from edgert.cli._options import (
     AllowNative,
     Bgr,
     BundlePath,
+    CodeCache,
     Emulate,
     Inputs,
     Isa,
@@ -47,6 +48,7 @@ def run(
     isa: Isa = None,
     allow_native: AllowNative = False,
     emulate: Emulate = False,
+    code_cache: CodeCache = None,
     json: Json = False,
 ) -> None:
     """Run once on arrays or pictures. Prints each output's range and the top classes; -o saves the outputs."""
@@ -69,6 +71,7 @@ def run(
             isa,
             allow_native=allow_native,
             emulate=emulate,
+            code_cache=code_cache,
             progress=lambda done: tell("device code", done),
         ) as session,
     ):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgert.cli._options import AllowNative, BundlePath, Duration, Emulate, Isa, Json, Runs, Target, Threads
+from edgert.cli._options import AllowNative, BundlePath, CodeCache, Duration, Emulate, Isa, Json, Runs, Target, Threads
 
 if TYPE_CHECKING:
     from edgert.selftest import SelfTest
@@ -21,6 +21,7 @@ def selftest(
     isa: Isa = None,
     allow_native: AllowNative = False,
     emulate: Emulate = False,
+    code_cache: CodeCache = None,
     deadline_ms: Annotated[
         float | None, typer.Option("--deadline-ms", metavar="MS", min=0, help="FAIL if p99 takes longer.")
     ] = None,
@@ -45,6 +46,7 @@ def selftest(
             lambda done: tell("latency", done),
             allow_native,
             emulate,
+            code_cache,
         )
     if json:
         print_json(found)

@@ -50,7 +50,7 @@ C_RULES = {
     "platform": {"base", "platform"},
     "bundle": {"base", "platform", "bundle"},
     "kernels": {"base", "kernels"},
-    "backends": {"base", "kernels", "backends"},
+    "backends": {"base", "platform", "kernels", "backends"},
     "session": {"base", "platform", "bundle", "kernels", "backends", "session"},
 }
 

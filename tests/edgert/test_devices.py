@@ -10,25 +10,7 @@ import pytest
 import edgert
 from edgert.errors import DeviceError, OutOfMemoryError
 from tests.edgert.device_bundles import WEIGHTS, affine, answer, two_runs, write, x_of
-from tests.targets.cuda.driver import library
-
-
-@pytest.fixture(autouse=True)
-def emulator(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The emulator as the driver that programs find."""
-    monkeypatch.setenv("EDGERT_CUDA_LIBRARY", library()._name)
-    for name in ("DEVICE", "DRIVER", "FAIL", "REFUSE_CUBIN", "MEMORY"):
-        monkeypatch.delenv(f"EDGERT_EMULATOR_{name}", raising=False)
-
-
-@pytest.fixture(autouse=True)
-def nothing_left() -> object:
-    """After a test all that its sessions had of the driver has been given back."""
-    yield
-    import gc
-
-    gc.collect()
-    assert (library().edgertEmulatorObjects(), library().edgertEmulatorBytes()) == (0, 0)
+from tests.edgert.emulated import emulator  # noqa: F401
 
 
 def test_a_program_of_the_device_only(tmp_path: Path) -> None:

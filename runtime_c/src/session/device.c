@@ -36,6 +36,7 @@ edgert_status ert_device_request_of(const edgert_bundle *bundle, ert_table progr
       .codes = codes,
       .n_codes = modules.count,
       .arena_bytes = ert_u64(program, ERT_FIELD_PROGRAM_DEVICE_BYTES, 0),
+      .code_cache = options->code_cache,
       .progress = options->progress,
       .user = options->progress_user,
   };

@@ -22,6 +22,7 @@ typedef struct ert_device_request {
   const ert_code *codes;
   uint32_t n_codes;
   size_t arena_bytes;
+  const char *code_cache; /* folder for translated code; "": none, NULL: ert_cache_open says which */
   void (*progress)(void *user, uint32_t done, uint32_t total); /* while code is translated; NULL: nobody looks */
   void *user;
 } ert_device_request;

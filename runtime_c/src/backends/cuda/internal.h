@@ -4,6 +4,7 @@
 
 #include "backends/cuda/device.h"
 #include "backends/cuda/driver.h"
+#include "platform/cache.h"
 
 /* Memory of the device, or of the host that the device sees. */
 typedef struct ert_block {
@@ -27,6 +28,7 @@ struct ert_device {
   int packed;  /* the program's */
   bool integrated, current;
   uint32_t most_threads, most_grid[3];
+  ert_cache cache; /* of translated code */
   CUmodule *modules;
   uint32_t n_modules;
   ert_block *blocks;

@@ -1,14 +1,11 @@
 /* Modules: machine code where the driver takes it, else PTX that the driver translates. */
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "backends/cuda/inflate.h"
 #include "backends/cuda/internal.h"
+#include "backends/cuda/translate.h"
 #include "base/alloc.h"
 #include "base/checked.h"
-
-enum { LOG_BYTES = 4096, ERROR_LOG = 5, ERROR_LOG_BYTES = 6, LINK_PTX = 1 };
 
 /* What a driver says of machine code that it cannot run; PTX may still do. */
 static bool refused(CUresult result) {
@@ -16,50 +13,6 @@ static bool refused(CUresult result) {
   for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++)
     if (refusals[i] == result) return true;
   return false;
-}
-
-/* One line for a message, from what the driver's translator wrote: its first complaint. */
-static ert_text first_line(char *log) {
-  log[LOG_BYTES - 1] = '\0';
-  char *line = log;
-  for (char *next; (next = strchr(line, '\n')) && next[1]; line = next + 1)
-    if (strstr(line, "error") && strstr(line, "error") < next) break;
-  line[strcspn(line, "\n")] = '\0';
-  return ert_format("%.200s", line);
-}
-
-/* Translates the text, and loads the machine code that comes out. */
-static edgert_status translate(ert_device *d, const char *text, size_t bytes, const char *what, CUmodule *out) {
-  const ert_driver *driver = &d->driver;
-  char log[LOG_BYTES] = "";
-  int options[] = {ERROR_LOG, ERROR_LOG_BYTES};
-  void *values[] = {log, (void *)(uintptr_t)LOG_BYTES};
-  CUlinkState link = NULL;
-  void *cubin = NULL;
-  size_t cubin_bytes = 0;
-  const char *call = "cuLinkCreate_v2";
-  CUresult result = driver->cuLinkCreate_v2(2, options, values, &link);
-  if (result == CUDA_SUCCESS) {
-    call = "cuLinkAddData_v2";
-    result = driver->cuLinkAddData_v2(link, LINK_PTX, (void *)(uintptr_t)text, bytes, what, 0, NULL, NULL);
-  }
-  if (result == CUDA_SUCCESS) {
-    call = "cuLinkComplete";
-    result = driver->cuLinkComplete(link, &cubin, &cubin_bytes);
-  }
-  if (result == CUDA_SUCCESS) {
-    call = "cuModuleLoadDataEx";
-    result = driver->cuModuleLoadDataEx(out, cubin, 0, NULL, NULL);
-  }
-  edgert_status status = EDGERT_OK;
-  if (result != CUDA_SUCCESS) {
-    ert_text said = first_line(log);
-    ert_text where = ert_format("PTX of %s for sm_%d, device sm_%d, driver %d.%d%s%.120s", what, d->packed, d->sm,
-                                d->version / 1000, d->version % 1000 / 10, *said.s ? ": " : "", said.s);
-    status = ert_driver_fail(driver, result, call, where.s);
-  }
-  if (link) (void)driver->cuLinkDestroy(link);
-  return status;
 }
 
 static edgert_status load_ptx(ert_device *d, const ert_code *code, const char *what, CUmodule *out) {
@@ -71,7 +24,7 @@ static edgert_status load_ptx(ert_device *d, const ert_code *code, const char *w
   if (!ert_inflate(code->ptx, code->ptx_stored, text, code->ptx_bytes))
     status = ert_fail(EDGERT_ERROR_MALFORMED, ert_format("PTX of %s", what).s,
                       ert_format("a DEFLATE stream of %zu bytes", code->ptx_bytes).s, "another one");
-  if (status == EDGERT_OK) status = translate(d, text, bytes, what, out);
+  if (status == EDGERT_OK) status = ert_translate(d, text, bytes, what, out);
   ert_free(text);
   return status;
 }
@@ -97,12 +50,14 @@ edgert_status ert_modules_load(ert_device *d, const ert_device_request *request)
   if (!ert_multiply(request->n_codes, sizeof(CUmodule), &bytes)) bytes = SIZE_MAX;
   ERT_TRY(ert_allocate(bytes, "modules of a program", &memory));
   d->modules = memory;
+  ert_cache_open(request->code_cache, &d->cache);
   d->n_modules = request->n_codes;
   for (uint32_t i = 0; i < request->n_codes; i++) {
     if (request->progress) request->progress(request->user, i, request->n_codes);
     ERT_TRY(load(d, &request->codes[i], ert_format("module %" PRIu32, i).s, &d->modules[i]));
   }
   if (request->progress) request->progress(request->user, request->n_codes, request->n_codes);
+  ert_cache_trim(&d->cache);
   return EDGERT_OK;
 }
 
