@@ -58,7 +58,8 @@ class RunnerUp:
 @dataclass(frozen=True, slots=True)
 class Decision:
     """How one operator runs. Predicted nanoseconds: `compute` of the core that takes longest; `adjust` until what it
-    reads is in the layouts, and at the cores, that need it."""
+    reads is in the layouts, and at the cores, that need it. `rounding` is the relative error that rounded weights make
+    of its outputs; None: they are exact."""
 
     nodes: tuple[str, ...]
     operator: str
@@ -73,6 +74,7 @@ class Decision:
     compute: int
     adjust: int
     runner_up: RunnerUp | None
+    rounding: float | None = None
 
     @property
     def name(self) -> str:
@@ -83,12 +85,14 @@ class Decision:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The decisions in execution order, the machine whose times are predicted, and the nanoseconds of one run; `exact`
-    if no other choices would take less."""
+    if no other choices would take less. `rounding` is the relative error that rounded weights and activations make of
+    the outputs of the sample; None: not known."""
 
     machine: str
     nanoseconds: int
     exact: bool
     decisions: tuple[Decision, ...]
+    rounding: float | None = None
 
 
 def read_plan(bundle: Bundle, program: Program) -> Plan:
@@ -106,7 +110,11 @@ def parse_plan(text: str | bytes) -> Plan:
     try:
         raw = json.loads(text)
         return Plan(
-            _text(raw["machine"]), _int(raw["nanoseconds"]), _bool(raw["exact"]), _all(_decision, raw["decisions"])
+            _text(raw["machine"]),
+            _int(raw["nanoseconds"]),
+            _bool(raw["exact"]),
+            _all(_decision, raw["decisions"]),
+            _share(raw.get("rounding")),
         )
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise MalformedError.of(f"the plan: {type(error).__name__} {error}") from None
@@ -141,6 +149,7 @@ def _decision(raw: Any) -> Decision:
         _int(raw["compute"]),
         _int(raw["adjust"]),
         None if rival is None else _runner_up(rival),
+        _share(raw.get("rounding")),
     )
 
 
@@ -177,6 +186,14 @@ def _text(raw: Any) -> str:
 
 def _int(raw: Any) -> int:
     return _typed(raw, int)
+
+
+def _share(raw: Any) -> float | None:
+    if raw is None:
+        return None
+    if not (found := _typed(raw, float)) >= 0:
+        raise ValueError(f"expected a number of 0 or more, got {found}")
+    return found
 
 
 def _bool(raw: Any) -> bool:

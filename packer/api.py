@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import time
@@ -18,12 +19,14 @@ from packer.bundle.writer import write_bundle
 from packer.errors import ModelError
 from packer.golden import make_golden
 from packer.importers import import_onnx
+from packer.ir import DType
 from packer.passes import optimize
 from packer.passes.recognise_quantized import recognise_quantized
-from packer.planner import make_plans
+from packer.planner import Plan, make_plans
+from packer.planner.rounding import rounding_of
 from packer.planner.select import Strategy
 from packer.tune.measured import Measured
-from targets.base import Target, TargetError, resolve
+from targets.base import Layout, Target, TargetError, resolve
 
 __all__ = ["PackReport", "ProgramReport", "compile_model", "pack"]
 
@@ -33,7 +36,12 @@ Progress = Callable[[str, float], None]
 @dataclass(frozen=True, slots=True)
 class ProgramReport:
     """One program of a bundle. Sizes in bytes; `arena_floor` is the lower bound of the arena (largest sum of live
-    tensors)."""
+    tensors).
+
+    `rounded` are the layers whose weights are rounded, each with its relative error, ||y - exact y|| / ||exact y|| over
+    random inputs; `halves` tells whether values are stored as float16. `error` is the relative error that both make of
+    the sample's outputs, the largest if there are several; None without a sample.
+    """
 
     target: str
     arch: str
@@ -42,6 +50,9 @@ class ProgramReport:
     arena_bytes: int
     arena_floor: int
     weights_bytes: int
+    rounded: tuple[tuple[str, float], ...] = ()
+    halves: bool = False
+    error: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,24 +186,29 @@ def compile_model(
     imported = recognise_quantized(import_onnx(model, shapes=shapes or {}, constants=constants or {}))
     tell("optimize", 0.0)
     graph = optimize(imported)
-    programs: list[Program] = []
+    plans: list[tuple[Target, Plan]] = []
     for number, target in enumerate(chosen):
         tell("plan", number / len(chosen))
         records = known[target.name].of(graph, target) if target.name in known else None
         counts = tuple(dict.fromkeys(cores or target.core_counts))
         if target.device:
             counts = target.core_counts
-        plans = make_plans(
+        made = make_plans(
             graph, target, counts,
             implementation=implementation, search=search, partial_sums=partial_sums, records=records,
         )  # fmt: skip
-        for done, plan in enumerate(plans):
-            tell("plan", (number + (1 + done / len(counts)) / 2) / len(chosen))
-            programs.append(_assembled(plan.program(), target, tell))
+        plans += ((target, plan) for plan in made)
+    roundings = [rounding_of(plan) for _, plan in plans]
     goldens: tuple[Golden, ...] = ()
+    errors: Sequence[float | None] = [None] * len(plans)
     if golden:
         tell("golden", 0.0)
-        goldens = (make_golden(imported, atol, rtol, graph, [target.rounded for target in chosen]),)
+        sample, errors = make_golden(imported, atol, rtol, graph, roundings)
+        goldens = (sample,)
+    programs = []
+    for number, ((target, plan), rounding, error) in enumerate(zip(plans, roundings, errors, strict=True)):
+        tell("lower", number / len(plans))
+        programs.append(_assembled(plan.program(rounding.errors, error), target, tell))
     return Bundle(f"edgert {__version__}", graph.name, tuple(programs), goldens)
 
 
@@ -235,6 +251,7 @@ def _require_writable(path: Path, model: object) -> None:
 
 def _report(program: Program) -> ProgramReport:
     weights = sum(t.data.nbytes for t in program.tensors if t.place is Place.SEGMENT and t.data is not None)
+    plan = json.loads(program.plan)
     return ProgramReport(
         program.target,
         program.arch,
@@ -243,4 +260,11 @@ def _report(program: Program) -> ProgramReport:
         program.arena_bytes,
         program.arena_floor,
         weights,
+        tuple(
+            (decision["nodes"][0] if decision["nodes"] else decision["outputs"][0]["name"], decision["rounding"])
+            for decision in plan["decisions"]
+            if decision["rounding"] is not None
+        ),
+        any(tensor.layout is Layout.PLANES and tensor.type.dtype is DType.F16 for tensor in program.tensors),
+        plan["rounding"],
     )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from packer.bundle.model import Golden
+from packer.errors import ModelError
 from packer.ir import DType, Graph, TensorType
 from packer.ir.evaluate import evaluate
-from packer.ir.ops import Conv, MatMul
+from packer.planner.rounding import Rounding
 
 __all__ = ["make_golden", "sample"]
 
@@ -24,18 +25,16 @@ def sample(name: str, type: TensorType) -> np.ndarray:
     return random.integers(0, 2, type.shape).astype(type.dtype.numpy)
 
 
-Rounding = Callable[[np.ndarray], np.ndarray]
-
-
 def make_golden(
     graph: Graph, atol: float, rtol: float | None, optimized: Graph, roundings: Sequence[Rounding] = ()
-) -> Golden:
+) -> tuple[Golden, tuple[float, ...]]:
     """A sample whose outputs are computed by the numpy reference in float64 and rounded once, so that every machine
-    stores the same bits.
+    stores the same bits; and what each of the `roundings` of the `optimized` graph does to it: the largest
+    ||y - exact y|| / ||exact y|| of an output.
 
     Outputs whose size depends on data hold the meaningful part only. Without `rtol` it is 1e-4; or, if that is more,
-    `_MARGIN` times the most that any of the `roundings` of the weights of the `optimized` graph does to the sample's
-    outputs.
+    `_MARGIN` times the most that any of the roundings moves a number, relative to the largest of its output.
+    Raises ModelError where numbers that are stored as float16 are too large for it.
     """
     inputs = {name: sample(name, graph.type(name)) for name in graph.inputs}
     counts = tuple(extent.count for extent in graph.extents if extent.value in graph.outputs)
@@ -49,35 +48,47 @@ def make_golden(
                 data = data[(slice(None),) * extent.axis + (slice(count),)]
         with np.errstate(over="ignore"):  # what is too large for float32 is infinite there
             outputs[name] = np.ascontiguousarray(data.astype(graph.type(name).dtype.numpy))
-    if rtol is None:
-        rtol = _RTOL
-        for rounding in roundings:
-            other = _with_rounded(optimized, rounding)
-            if other is optimized:
-                continue
-            moved = evaluate(other, inputs, dtype=np.float64)
-            rtol = max(
-                rtol, _MARGIN * max((_difference(moved[name], results[name]) for name in graph.outputs), default=0)
-            )
-    return Golden(inputs, outputs, atol, rtol)
+    errors, largest = [], 0.0
+    known: list[tuple[Rounding, float]] = []
+    for rounding in roundings:
+        found = next((error for other, error in known if rounding.same(other)), None)
+        if found is None:
+            found = 0.0
+            if rounding:
+                moved = rounding.evaluate(optimized, inputs)
+                if rounding.halves:
+                    _require_finite(moved, results, graph.outputs)
+                found = max((_distance(moved[name], results[name]) for name in graph.outputs), default=0.0)
+                largest = max([largest, *(_difference(moved[name], results[name]) for name in graph.outputs)])
+            known.append((rounding, found))
+        errors.append(found)
+    golden = Golden(inputs, outputs, atol, max(_RTOL, _MARGIN * largest) if rtol is None else rtol)
+    return golden, tuple(errors)
 
 
 _RTOL = 1e-4
 _MARGIN = 4.0  # inputs may be rounded too, and other inputs than the sample's meet the same tolerance
 
 
-def _with_rounded(graph: Graph, rounding: Rounding) -> Graph:
-    """The graph with the weights of its convolutions and matrix products rounded; the graph itself if none changes."""
-    names = {node.inputs[1] for node in graph.nodes if isinstance(node.op, Conv | MatMul)}
-    changed = {}
+def _require_finite(got: Mapping[str, np.ndarray], want: Mapping[str, np.ndarray], names: Sequence[str]) -> None:
     for name in names:
-        value = None if name is None else graph.values[name]
-        if value is None or value.data is None or value.type.dtype is not DType.F32:
-            continue
-        data = rounding(value.data)
-        if data is not value.data:
-            changed[value.name] = replace(value, data=data)
-    return replace(graph, values={**graph.values, **changed}) if changed else graph
+        if want[name].dtype.kind == "f" and (np.isfinite(want[name]) & ~np.isfinite(got[name])).any():
+            raise ModelError(
+                "numbers of the network are too large for float16, in which they are stored",
+                where=f"output '{name}' of the sample",
+                expected="finite numbers",
+                got="infinite ones, or none",
+                hint="pack without --activations f16",
+            )
+
+
+def _distance(got: np.ndarray, want: np.ndarray) -> float:
+    """The Euclidean norm of the difference relative to that of what is wanted; 0 for integers."""
+    if want.dtype.kind != "f":
+        return 0.0
+    finite = np.isfinite(want)
+    size = float(np.linalg.norm(want[finite]))
+    return float(np.linalg.norm(got[finite] - want[finite])) / size if size else 0.0
 
 
 def _difference(got: np.ndarray, want: np.ndarray) -> float:

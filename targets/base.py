@@ -245,8 +245,8 @@ class Target(Protocol):
         """The target whose programs are put behind its own, for machines where the device cannot be used; or ""."""
         ...
 
-    def rounded(self, weights: np.ndarray) -> np.ndarray:
-        """What constant weights may become in the least exact form; the same object if all forms keep them."""
+    def rounded(self, graph: Graph, node: Node, form: Form) -> np.ndarray | None:
+        """The constant weights of `node`, its second input, as `form` rounds them; None if it does not."""
         ...
 
     def assemble(

@@ -20,19 +20,24 @@ _AXES = {1: "C", 2: "NC", 3: "NCW", 4: "NCHW", 5: "NCDHW"}
 def print_plan(plan: Plan, times: Times | None = None, pieces: bool = False) -> None:
     """One row a decision, with measured times if there are any; `pieces`: the exact parts of each core, too."""
     header = ["node", "operator", "algorithm", "layouts", "split", "us", "adjust-us"]
-    header += ["measured-us"] * (times is not None) + ["runner-up"] + ["pieces"] * pieces
+    rounding = any(d.rounding is not None for d in plan.decisions)
+    header += ["measured-us"] * (times is not None) + ["rounding"] * rounding + ["runner-up"] + ["pieces"] * pieces
     rows = []
     for number, d in enumerate(plan.decisions):
         row = [d.name, d.operator, d.algorithm, d.layouts, split_text(d), _us(d.compute), _us(d.adjust)]
         if times is not None:
             row.append("" if times.decisions[number] is None else _us(times.decisions[number] or 0))
+        if rounding:
+            row.append("" if d.rounding is None else f"{d.rounding:.1e}")
         row.append(runner_up_text(d))
         rows.append(row + [pieces_text(d)] * pieces)
-    print_table(header, rows, right="us adjust-us measured-us", indent=2)
+    print_table(header, rows, right="us adjust-us measured-us rounding", indent=2)
     least = "" if plan.exact else ", not known to be the least"
     typer.echo(f"  predicted {plan.nanoseconds / 1e6:.3f} ms{least}, on {plan.machine}")
     if times is not None:
         typer.echo(f"  measured {times.run / 1e6:.3f} ms; in steps that only change layouts {_us(times.others)} us")
+    if plan.rounding:
+        typer.echo(f"  rounding moves the outputs of the sample by {plan.rounding:.1e} of their size")
     if any(d.streams_in or d.streams_out for d in plan.decisions):
         typer.echo("  split: > before it, the input comes tile by tile; > behind it, the output goes so")
 

@@ -12,6 +12,7 @@ from edgert.cli._options import Json, Pins, Shapes, Winograd
 if TYPE_CHECKING:
     from edgert.decisions import Plan
     from edgert.reader import Program
+    from packer.api import ProgramReport
 
 __all__ = ["pack"]
 
@@ -150,9 +151,24 @@ def pack(
             f"  {named(program)} ({program.arch}): {program.steps} steps, weights {size(program.weights_bytes)}, "
             f"arena {size(program.arena_bytes)} ({bound})"
         )
+        for line in _rounding(program):
+            typer.echo(f"    {line}")
     for told, plan in plans:
         typer.echo(f"\nplan of the program for {named(told)}")
         print_plan(plan, pieces=pieces)
+
+
+def _rounding(program: ProgramReport) -> list[str]:
+    """What is rounded, and what that does to layers and to the whole network."""
+    lines = []
+    if program.rounded:
+        worst, error = max(program.rounded, key=lambda layer: layer[1])
+        lines.append(f"layers with rounded weights: {len(program.rounded)}, errors up to {error:.1e} ('{worst}')")
+    if program.halves:
+        lines.append("the GPU stores values as float16")
+    if lines and program.error is not None:
+        lines.append(f"rounding moves the outputs of the sample by {program.error:.1e} of their size")
+    return lines
 
 
 def _plans(path: Path) -> list[tuple[Program, Plan]]:

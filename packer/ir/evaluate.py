@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 import numpy as np
 
@@ -15,11 +15,15 @@ __all__ = ["evaluate"]
 
 
 def evaluate(
-    graph: Graph, inputs: Mapping[str, np.ndarray], dtype: type[np.floating] = np.float32
+    graph: Graph,
+    inputs: Mapping[str, np.ndarray],
+    dtype: type[np.floating] = np.float32,
+    halves: Container[str] = (),
 ) -> dict[str, np.ndarray]:
     """The graph's outputs by name for `inputs`, which must have the graph's types (f32 may come as any float type).
 
-    `dtype` is what f32 tensors are computed in: float32, or float64 for results free of rounding errors.
+    `dtype` is what f32 tensors are computed in: float32, or float64 for results free of rounding errors. Values named
+    in `halves` are rounded to float16.
     Values are freed after their last use. Raises ShapeError for an input that is missing or has another type.
     """
     uses = Counter(name for node in graph.nodes for name in node.inputs if name is not None)
@@ -31,7 +35,7 @@ def evaluate(
         if not _fits(data, type):
             raise ShapeError(f"'{name}': expected {type}, got {data.dtype}{list(data.shape)}")
         if uses[name]:
-            live[name] = _cast(data, dtype)
+            live[name] = _cast(_half(data) if name in halves else data, dtype)
 
     def use(name: str) -> np.ndarray:
         constant = graph.constant(name)
@@ -59,3 +63,8 @@ def _fits(data: np.ndarray, type: TensorType) -> bool:
 
 def _cast(data: np.ndarray, dtype: type[np.floating]) -> np.ndarray:
     return data.astype(dtype, copy=False) if data.dtype.kind == "f" else data
+
+
+def _half(data: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return data.astype(np.float16) if data.dtype.kind == "f" else data

@@ -10,6 +10,7 @@ import gc
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from packer.bundle.model import Program
 from packer.ir import Graph
@@ -29,6 +30,7 @@ __all__ = ["WORTH_OF_WEIGHTS", "Plan", "make_plan", "make_plans", "plan"]
 MOST_CORES = 254  # of a program
 # Percent of time given for a percent of the bytes of weights: what brings ResNet-50 below half of onnxruntime's memory.
 WORTH_OF_WEIGHTS = 0.086
+_NONE: Mapping[int, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,14 +56,14 @@ class Plan:
         """Predicted time of one run."""
         return self.solution.cost
 
-    def explain(self) -> str:
-        """Its decisions as JSON, for people."""
-        return to_json(self.problem, self.solution)
+    def explain(self, errors: Mapping[int, float] = _NONE, error: float | None = None) -> str:
+        """Its decisions as JSON, for people, with the errors of layers and of the whole network due to rounding."""
+        return to_json(self.problem, self.solution, errors, error)
 
-    def program(self) -> Program:
-        """The plan as steps over tensors."""
+    def program(self, errors: Mapping[int, float] = _NONE, error: float | None = None) -> Program:
+        """The plan as steps over tensors; errors as for `explain`."""
         made = schedule(self.problem.graph, self.problem.costs.target, self.choices, self.problem.cores)
-        return replace(made, plan=self.explain())
+        return replace(made, plan=self.explain(errors, error))
 
 
 def make_plans(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,13 +61,18 @@ def decisions(problem: Problem, chosen: Sequence[int]) -> tuple[Decision, ...]:
     return tuple(found)
 
 
-def to_json(problem: Problem, solution: Solution) -> str:
-    """The plan as docs/format.md describes it for bundles; the same text for the same plan."""
+def to_json(problem: Problem, solution: Solution, errors: Mapping[int, float], error: float | None) -> str:
+    """The plan as docs/format.md describes it for bundles; the same text for the same plan. `errors` are those of nodes
+    whose weights are rounded, by number, `error` that of the network's outputs, None: not known."""
     plan = {
         "machine": problem.costs.target.machine.name,
         "nanoseconds": _nanoseconds(solution.cost),
         "exact": solution.exact,
-        "decisions": [_plain(problem.graph, decision) for decision in decisions(problem, solution.chosen)],
+        "rounding": _digits(error),
+        "decisions": [
+            _plain(problem.graph, decision) | {"rounding": _digits(errors.get(number))}
+            for number, decision in enumerate(decisions(problem, solution.chosen))
+        ],
     }
     return json.dumps(plan, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
@@ -182,3 +187,8 @@ def _kind(graph: Graph, node: Node, choice: Choice) -> dict[str, object]:
 
 def _nanoseconds(seconds: float) -> int:
     return round(seconds * 1e9)
+
+
+def _digits(error: float | None) -> float | None:
+    """Two digits, which are the same on every machine."""
+    return None if error is None else float(f"{error:.1e}")

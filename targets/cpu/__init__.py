@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from packer.ir import DType, Graph, Node, TensorType
-from packer.ir.ops import Part
+from packer.ir.ops import Conv, MatMul, Part
 from packer.ir.rounding import nearest
 from targets.base import Form, Layout, Lowered, Target, TargetError, Work
 from targets.cpu.cost import reorder_seconds, seconds
@@ -19,6 +19,7 @@ from targets.cpu.cost.weights import weights
 from targets.cpu.forms import forms
 from targets.cpu.lower import lower, lower_sum, reorder
 from targets.cpu.precision import SETTINGS as PRECISIONS
+from targets.cpu.precision import stored_type
 from targets.cpu.restrict import grain, restrict, splittable, work
 from targets.cpu.winograd import SETTINGS as WINOGRAD
 from targets.machine import Machine
@@ -90,9 +91,10 @@ class CpuTarget:
     def fallback(self) -> str:
         return ""
 
-    def rounded(self, weights: np.ndarray) -> np.ndarray:
-        dtype = DType[self.precision.upper()]
-        return weights if dtype is DType.F32 else nearest(weights, dtype)
+    def rounded(self, graph: Graph, node: Node, form: Form) -> np.ndarray | None:
+        dtype = stored_type(form.implementation)
+        weights = graph.constant(node.inputs[1]) if isinstance(node.op, Conv | MatMul) else None
+        return None if weights is None or dtype is DType.F32 else nearest(weights, dtype)
 
     def assemble(
         self, modules: Sequence[str], progress: Callable[[int, int], None] | None = None

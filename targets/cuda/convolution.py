@@ -20,8 +20,9 @@ from targets.cuda.rounding import rounded
 from targets.cuda.slices import cache_resident
 from targets.cuda.state import State
 
-__all__ = ["code_of", "layer_of", "tiers"]
+__all__ = ["code_of", "layer_of", "tiers", "weights_of"]
 
+_INSTRUCTIONS = ("t1", "t1c")  # the tiers with weights in them
 _SPARSE = 0.7  # density from which on skipping zeros cannot pay
 _MOST_CODE = 1 << 20  # multiply-adds of a layer as instructions
 _WIDEST = 128  # elements of a row under a window that straight-line code stages
@@ -54,15 +55,20 @@ def tiers(graph: Graph, node: Node) -> tuple[str, ...]:
     return ("t3", "t2", "t1", *(("t1c",) if cache_resident(weights) is not None else ()))
 
 
-def layer_of(state: State, node: Node, rounding: str) -> ConvLayer:
-    """The layer that a node is, its weights rounded as asked for."""
+def weights_of(graph: Graph, node: Node, tier: str, rounding: str) -> np.ndarray:
+    """The weights that a convolution computes with in a tier: those in instructions are rounded as asked for."""
+    weights = graph.constant(node.inputs[1])
+    assert weights is not None
+    return rounded(weights, rounding)[0] if tier in _INSTRUCTIONS else weights
+
+
+def layer_of(state: State, node: Node, tier: str, rounding: str) -> ConvLayer:
+    """The layer that a node is in a tier."""
     op, graph = node.op, state.graph
     assert isinstance(op, Conv)
-    x, w, b, residual = (*node.inputs, None, None)[:4]
-    weights = graph.constant(w)
-    assert weights is not None
+    x, _, b, residual = (*node.inputs, None, None)[:4]
     return ConvLayer(
-        rounded(weights, rounding)[0],
+        weights_of(graph, node, tier, rounding),
         graph.constant(b),
         state.planes(x or ""),
         state.planes(node.outputs[0]),

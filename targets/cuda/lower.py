@@ -35,7 +35,8 @@ def lower(state: State, node: Node, implementation: str, rounding: str) -> Lower
         code = _generic(state, node)
         assert code is not None
     else:
-        code = convolution.code_of(convolution.layer_of(state, node, rounding), implementation)
+        layer = convolution.layer_of(state, node, implementation, rounding)
+        code = convolution.code_of(layer, implementation)
     return launch(code, [None if name is None else Operand(name, layout=Layout.PLANES) for name in node.inputs])
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["ROUNDINGS", "relative_error", "round20", "rounded"]
+from packer.ir.rounding import relative_error
+
+__all__ = ["ROUNDINGS", "round20", "rounded"]
 
 ROUNDINGS = ("off", "auto", "20bit")
 BUDGET = 1e-3  # relative error of a layer
-_WINDOWS = 32
 _DROPPED = 12  # bits of a float32 that an immediate lacks
 
 
@@ -27,16 +28,6 @@ def round20(weights: np.ndarray) -> np.ndarray:
     kept = nearest & np.uint32(0xFFFFFFFF ^ ((1 << _DROPPED) - 1))
     special = (bits & np.uint32(0x7F800000)) == np.uint32(0x7F800000)
     return np.where(special, bits, kept).astype(np.uint32).view(np.float32).reshape(weights.shape)
-
-
-def relative_error(exact: np.ndarray, used: np.ndarray) -> float:
-    """How far a layer with weights [K, ...] is off if it has the `used` ones: ||y - exact y|| / ||exact y|| over all
-    outputs of random windows, of normal deviates after a ReLU, always the same."""
-    filters = exact.reshape(len(exact), -1).astype(np.float32)
-    windows = np.maximum(np.random.default_rng(0).standard_normal((_WINDOWS, filters.shape[1]), np.float32), 0)
-    size = float(np.linalg.norm((windows @ filters.T).astype(np.float64)))
-    wrong = (used.reshape(filters.shape) - filters).astype(np.float32)  # exact: both have the same exponent, or nearly
-    return float(np.linalg.norm((windows @ wrong.T).astype(np.float64))) / size if size else 0.0
 
 
 def rounded(weights: np.ndarray, rounding: str, budget: float = BUDGET) -> tuple[np.ndarray, float]:

@@ -14,7 +14,7 @@ from targets.cuda import convolution, lower
 from targets.cuda.board import BOARDS, Board
 from targets.cuda.cache import Cache
 from targets.cuda.cost import move_seconds, seconds
-from targets.cuda.rounding import ROUNDINGS, rounded
+from targets.cuda.rounding import ROUNDINGS
 from targets.cuda.state import State
 from targets.cuda.toolchain import assemble_all
 from targets.machine import Machine
@@ -26,15 +26,16 @@ SETTINGS = ("winograd", "precision", "weight_rounding", "activations", "placemen
 _UNCUT = (1 << 40,) * 8  # grain of forms that run as a whole
 _TIERS = ("t1", "t1c", "t2", "t3", lower.GENERIC)
 _STORAGES = {"f32": DType.F32, "f16": DType.F16}
+_ALL_BITS = 70  # of the first sm whose immediates have 32 bits
 _PLACEMENTS = ("cost", "device")
 _CODES = ("cubin", "ptx")
 
 
 @dataclass(frozen=True, slots=True)
 class CudaTarget:
-    """A board. `rounding` says how weights become immediates ("off", "auto" if the relative error of the layer stays
-    below 1e-3, "20bit"), `storage` how floats are stored on the device. `placement` is "cost", or "device" for all that
-    can run there; with `device_code` "ptx" there is no machine code."""
+    """A board. `rounding` says how weights become immediates ("off", "auto" if those have 20 bits and the relative
+    error of the layer stays below 1e-3, "20bit"), `storage` how floats are stored on the device. `placement` is "cost",
+    or "device" for all that can run there; with `device_code` "ptx" there is no machine code."""
 
     board: Board
     cpu: Target
@@ -138,9 +139,14 @@ class CudaTarget:
     def lower_sum(self, node: Node, layout: Layout) -> tuple[Lowered, tuple[str, ...]]:
         return self.cpu.lower_sum(node, layout)
 
-    def rounded(self, weights: np.ndarray) -> np.ndarray:
-        found, error = rounded(weights, self.rounding)
-        return found if error else self.cpu.rounded(weights)
+    def rounded(self, graph: Graph, node: Node, form: Form) -> np.ndarray | None:
+        if form.implementation not in _TIERS:
+            return self.cpu.rounded(graph, node, form)
+        if form.implementation == lower.GENERIC:
+            return None
+        exact = graph.constant(node.inputs[1])
+        used = convolution.weights_of(graph, node, form.implementation, self.rounding)
+        return None if exact is None or np.array_equal(used, exact) else used
 
     def assemble(
         self, modules: Sequence[str], progress: Callable[[int, int], None] | None = None
@@ -170,5 +176,7 @@ def create(
         if got not in known:
             raise TargetError(f"{name_of}: expected {', '.join(known)}, got '{got}'")
     board = next(board for board in BOARDS.values() if name in (board.name, *board.aliases))
+    if weight_rounding == "auto" and board.sm >= _ALL_BITS:
+        weight_rounding = "off"
     cpu = resolve(board.cpu, winograd=winograd, precision=precision)
     return CudaTarget(board, cpu, weight_rounding, _STORAGES[activations], placement, device_code)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import asdict
@@ -61,6 +62,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def bundle(folder: Path) -> Path:
     return folder / "model.edge"
+
+
+def test_pack_tells_how_exact_programs_are(folder: Path, tmp_path: Path) -> None:
+    verb = ("pack", folder / "model.onnx", "-o", tmp_path / "m.edge", "--shape", "image=1x3x10x8", "--explain")
+    out = succeed(*verb, "--precision", "f16", "--implementation", "packed-f16")
+    assert re.search(r"layers with rounded weights: 1, errors up to \d\.\de-04 \('", out)
+    assert re.search(r"\n    rounding moves the outputs of the sample by \d\.\de-0\d of their size", out)
+    assert re.search(r"split +us +adjust-us +rounding +runner-up", out)
+    assert "rounding" not in succeed(*verb)
 
 
 def test_help_names_every_verb() -> None:

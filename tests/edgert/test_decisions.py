@@ -49,7 +49,10 @@ def test_parses() -> None:
     assert (found.compute, found.adjust) == (10, 0)
     assert found.runner_up is not None
     assert (found.runner_up.compute, found.runner_up.adjust, found.runner_up.decisions) == (-5, 7, 1)
+    assert (plan.rounding, found.rounding) == (None, None)
     assert parse_plan(json.dumps(PLAN).encode()) == plan
+    plan = parse_plan(json.dumps(PLAN | {"rounding": 2e-3, "decisions": [DECISION | {"rounding": 1e-4}]}))
+    assert (plan.rounding, plan.decisions[0].rounding) == (2e-3, 1e-4)
 
 
 def broken() -> list[tuple[str, Any]]:
@@ -60,6 +63,7 @@ def broken() -> list[tuple[str, Any]]:
     found += [("decisions.0", value) for value in (None, 1, "x", [])]
     found += [("decisions.0.pieces.0", value) for value in (None, 1, [0], [0, [[0, 1]]], [0, [[0]]], ["0", []])]
     found += [("decisions.0.compute", True), ("exact", 1), ("nanoseconds", float("nan")), ("nanoseconds", "1")]
+    found += [(f"{where}rounding", value) for where in ("", "decisions.0.") for value in ("1", -1.0, float("nan"))]
     return found
 
 

@@ -158,7 +158,8 @@ def test_targets_share_weights(tmp_path: Path) -> None:
 def test_progress_is_told_in_order(tmp_path: Path) -> None:
     calls: list[tuple[str, float]] = []
     pack(network(), tmp_path / "model.edge", progress=lambda stage, fraction: calls.append((stage, fraction)))
-    assert list(dict.fromkeys(stage for stage, _ in calls)) == ["import", "optimize", "plan", "golden", "write"]
+    stages = list(dict.fromkeys(stage for stage, _ in calls))
+    assert stages == ["import", "optimize", "plan", "golden", "lower", "write"]
     written = [fraction for stage, fraction in calls if stage == "write"]
     assert written == sorted(written)
     assert written[-1] == 1.0

@@ -50,6 +50,15 @@ def test_float32_and_float64_agree() -> None:
     np.testing.assert_array_equal(single["x"], x)
 
 
+def test_values_stored_as_halves_are_rounded() -> None:
+    graph = build()
+    x = np.random.default_rng(1).normal(size=(1, 3, 8, 8)).astype(np.float32)
+    exact, found = evaluate(graph, {"x": x}, np.float64), evaluate(graph, {"x": x}, np.float64, {"x", "index"})
+    np.testing.assert_array_equal(found["x"], x.astype(np.float16))
+    assert (found["x"].dtype, found["index"].dtype) == (np.float64, np.int64)
+    assert 0 < np.abs(found["best"] - exact["best"]).max() < 0.01
+
+
 def test_inputs_are_checked() -> None:
     graph = build()
     with pytest.raises(ShapeError, match=r"expected input 'x', got \['y'\]"):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from packer.ir.ops import Conv
-from targets.cuda.rounding import relative_error, round20, rounded
+from packer.ir.rounding import relative_error
+from targets.cuda.rounding import round20, rounded
 
 
 def test_nearest_value_with_eleven_bits_of_mantissa() -> None:

@@ -9,9 +9,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from edgert.decisions import parse_plan
 from packer.api import compile_model
 from packer.bundle.model import Place, Program
+from packer.errors import ModelError
 from packer.importers import import_onnx
+from packer.ir import DType
 from packer.passes import optimize
 from targets.base import DEVICE_KERNELS, Layout, TargetError, names, resolve, stored_bytes
 from targets.cuda.state import State
@@ -176,9 +179,67 @@ def test_unknown_settings_are_refused(option: dict[str, str], message: str) -> N
 
 def test_tolerance_of_the_sample_follows_the_rounding() -> None:
     found = {
-        rounding: compile_model(network(), targets=["jetson"], device_code="ptx", weight_rounding=rounding)
-        .goldens[0]
-        .rtol
-        for rounding in ("off", "20bit")
-    }
-    assert found["off"] == 1e-4 < found["20bit"] < 1e-2
+        (rounding, storage): compile_model(
+            network(), targets=["jetson"], device_code="ptx", placement="device", weight_rounding=rounding,
+            activations=storage,
+        ).goldens[0].rtol
+        for rounding, storage in (("off", "f32"), ("20bit", "f32"), ("off", "f16"))
+    }  # fmt: skip
+    assert found["off", "f32"] == 1e-4 < found["20bit", "f32"] < 1e-2
+    assert 2e-4 < found["off", "f16"] < 1e-2
+
+
+def rounding_of(target: str, **options: str) -> tuple[Program, dict[str, float | None], float | None]:
+    options = {"placement": "device", "device_code": "ptx", **options}
+    program = compile_model(network(), targets=[target], **options).programs[0]  # type: ignore[arg-type]
+    plan = parse_plan(program.plan)
+    return program, {decision.name: decision.rounding for decision in plan.decisions}, plan.rounding
+
+
+def test_errors_of_layers_and_network_are_told() -> None:
+    _, layers, whole = rounding_of("jetson", weight_rounding="20bit")
+    assert {name for name, error in layers.items() if error} == {"left", "right", "third", "fourth", "fifth"}
+    assert all(1e-5 < error < 3e-4 for error in layers.values() if error is not None)
+    assert whole is not None
+    assert 1e-5 < whole < 1e-3
+    _, layers, whole = rounding_of("jetson", weight_rounding="off")
+    assert (set(layers.values()), whole) == ({None}, 0.0)
+
+
+def test_immediates_of_32_bits_hold_all_weights() -> None:
+    assert rounding_of("h200")[1:] == (dict.fromkeys(rounding_of("jetson")[1]), 0.0)
+    assert rounding_of("jetson")[2] != 0.0
+
+
+def test_weights_in_memory_are_not_rounded() -> None:
+    """Those of dense layers, which gain nothing by it."""
+    dense = network()
+    for tensor in dense.graph.initializer:
+        if tensor.name != "k":
+            tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor) + np.float32(0.1), tensor.name))
+    program = compile_model(dense, targets=["jetson"], placement="device", device_code="ptx").programs[0]
+    plan = parse_plan(program.plan)
+    assert [d.algorithm for d in plan.decisions if d.operator == "Conv"] == ["t3"] * 5
+    assert (plan.rounding, {d.rounding for d in plan.decisions}) == (0.0, {None})
+
+
+def test_halves_are_half_the_memory() -> None:
+    whole, halves = compiled()[0], compiled(activations="f16")[0]
+    assert halves.device_bytes < 0.55 * whole.device_bytes
+    for tensor in halves.tensors:
+        if tensor.place is Place.DEVICE:
+            assert tensor.type.dtype is DType.F16
+    _, layers, error = rounding_of("jetson", activations="f16", weight_rounding="off")
+    assert set(layers.values()) == {None}
+    assert error is not None
+    assert 5e-5 < error < 5e-3
+
+
+def test_numbers_beyond_halves_are_refused() -> None:
+    large = network()
+    for tensor in large.graph.initializer:
+        if tensor.name in ("a", "b"):
+            tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor) * np.float32(1e4), tensor.name))
+    compile_model(large, targets=["jetson"], device_code="ptx")
+    with pytest.raises(ModelError, match="too large for float16"):
+        compile_model(large, targets=["jetson"], placement="device", device_code="ptx", activations="f16")
