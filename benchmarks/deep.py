@@ -1,5 +1,5 @@
 """Networks that the shared tool does not make: VGG-16, ResNet-152 and -50, batch-normalisation folded, weights by He's
-rule."""
+rule; and the same with the smallest weights set to zero."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-__all__ = ["BUILDERS", "write"]
+__all__ = ["BUILDERS", "pruned", "write"]
 
 OPSET = 17
 
@@ -47,10 +47,10 @@ class _Builder:
     def pool(self, x: str, kernel: int, pad: int = 0) -> str:
         return self.op("MaxPool", [x], kernel_shape=[kernel] * 2, strides=[2, 2], pads=[pad] * 4)
 
-    def model(self, y: str) -> onnx.ModelProto:
+    def model(self, y: str, size: int = 224, classes: int = 1000) -> onnx.ModelProto:
         self.nodes[-1].output[0] = "output"
-        x = helper.make_tensor_value_info("input", TensorProto.FLOAT, [1, 3, 224, 224])
-        out = helper.make_tensor_value_info("output", TensorProto.FLOAT, [1, 1000])
+        x = helper.make_tensor_value_info("input", TensorProto.FLOAT, [1, 3, size, size])
+        out = helper.make_tensor_value_info("output", TensorProto.FLOAT, [1, classes])
         graph = helper.make_graph(self.nodes, self.name, [x], [out], self.weights)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
 
@@ -80,11 +80,32 @@ def _resnet(name: str, counts: tuple[int, ...]) -> onnx.ModelProto:
     return b.model(b.op("Softmax", [b.dense(x, channels, 1000, relu=False)], axis=1))
 
 
+def _small() -> onnx.ModelProto:
+    """One block of a residual network over a small image: what slow machines can do."""
+    b = _Builder("small")
+    x = b.pool(b.conv("input", 3, 16, 3), 2)
+    x = b.op("Relu", [b.op("Add", [b.conv(b.conv(x, 16, 16, 1), 16, 16, 3, relu=False), x])])
+    x = b.op("Flatten", [b.op("GlobalAveragePool", [x])], axis=1)
+    return b.model(b.op("Softmax", [b.dense(x, 16, 10, relu=False)], axis=1), 16, 10)
+
+
 BUILDERS = {
+    "small": _small,
     "vgg16": _vgg16,
     "resnet152": lambda: _resnet("resnet152", (3, 8, 36, 3)),
     "resnet50_any": lambda: _resnet("resnet50_any", (3, 4, 6, 3)),  # takes images of any size
 }
+
+
+def pruned(model: onnx.ModelProto, share: float) -> onnx.ModelProto:
+    """The model, in which this share of the weights of each layer, the smallest ones, is zero now."""
+    for tensor in model.graph.initializer:
+        if len(tensor.dims) > 1 and share:
+            weights = np.array(numpy_helper.to_array(tensor))
+            least = np.argpartition(np.abs(weights), int(share * weights.size), axis=None)
+            weights.reshape(-1)[least[: int(share * weights.size)]] = 0
+            tensor.CopyFrom(numpy_helper.from_array(weights, tensor.name))
+    return model
 
 
 def write(name: str, folder: Path) -> Path:

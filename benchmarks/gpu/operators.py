@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,7 +16,7 @@ import numpy as np
 
 from benchmarks.cuda_operators import OPERATORS, layer
 from benchmarks.gpu.bench import Bench
-from benchmarks.gpu.driver import Buffer, CudaError, Graph, call, fill
+from benchmarks.gpu.driver import Buffer, Graph, call, fill
 from benchmarks.gpu.modules import Loaded
 from benchmarks.gpu.placed import FORMS, Data, Placed, error, references
 from benchmarks.gpu.timing import Contender
@@ -72,7 +71,7 @@ def operators(bench: Bench) -> None:
     ours = {case: _ours(bench, *case, sparsities) for case in cases}
     for name, batch in cases:
         if not session.over(f"{name}, batch {batch}"):
-            with _given_up(bench, f"{name}, batch {batch}"):
+            with bench.session.attempt(f"{name}, batch {batch}"):
                 _measure(bench, name, batch, ours[name, batch])
     _show(bench)
 
@@ -107,7 +106,7 @@ def _measure(bench: Bench, name: str, batch: int, ours: list[_Ours]) -> None:
     want = references({0.0: dense, **layers}, data)
     entrants: list[_Entrant] = []
     for own in ours:
-        with _given_up(bench, f"{name}, batch {batch}, {own.name} {own.sparsity}"):
+        with bench.session.attempt(f"{name}, batch {batch}, {own.name} {own.sparsity}"):
             one = Placed.of(own.code, [module.result() for module in own.modules], data)
             placed.append(one)
             fill(data.y, _NOT_WRITTEN, bench.stream)
@@ -154,7 +153,7 @@ def _others(
         return
     others = TorchLayers(dense, layers, data.images, bench.stream, bench.session.emulated)
     for form, make in others.peers():
-        with _given_up(bench, f"{name}, batch {dense.images}, {form}"):
+        with bench.session.attempt(f"{name}, batch {dense.images}, {form}"):
             peer, wrong = make(), None
             if peer.limit is not None:
                 exact = want[peer.sparsity]
@@ -200,15 +199,6 @@ def _within(error: float, limit: float) -> float:
     if not error < limit:
         raise ValueError(f"relative error {error:.2g}, expected less than {limit:g}")
     return error
-
-
-@contextmanager
-def _given_up(bench: Bench, what: str) -> Iterator[None]:
-    """An error inside is noted, and ends nothing else."""
-    try:
-        yield
-    except (CudaError, TargetError, RuntimeError, ValueError, NotImplementedError) as error:
-        bench.session.note(f"{what} failed: {type(error).__name__}: {str(error).splitlines()[0][:200]}")
 
 
 def _show(bench: Bench) -> None:

@@ -49,7 +49,7 @@ class Session:
             except CutError:
                 self.note("cut: its time was over")
             except Exception as error:
-                self.note(f"failed: {type(error).__name__}: {error}")
+                self.note(f"failed: {_short(error)}")
             self._section["seconds"] = round(time.monotonic() - began, 1)
             self.save()
             print(f"[{name}: {self._section['seconds']} s]", flush=True)
@@ -75,6 +75,16 @@ class Session:
         self._section.setdefault("notes", []).append(text)
         print(f"  {text}", flush=True)
 
+    @contextmanager
+    def attempt(self, what: str) -> Iterator[None]:
+        """An error inside is noted, and ends nothing else."""
+        try:
+            yield
+        except CutError:
+            raise
+        except Exception as error:
+            self.note(f"{what} failed: {_short(error)}")
+
     def notes(self) -> list[str]:
         """What is noted of the section so far."""
         found: list[str] = self._section.get("notes", [])
@@ -96,6 +106,11 @@ class Session:
         beside = self.output.with_suffix(".part")
         beside.write_text(json.dumps(self.result, indent=1) + "\n")
         os.replace(beside, self.output)
+
+
+def _short(error: Exception) -> str:
+    """The first line of what it says."""
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:300]}"
 
 
 @contextmanager

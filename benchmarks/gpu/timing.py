@@ -12,11 +12,12 @@ import numpy as np
 
 from benchmarks.gpu.driver import Event
 
-__all__ = ["Contender", "Times", "interleaved"]
+__all__ = ["Contender", "Times", "interleaved", "walls"]
 
 TURN = 1e-3  # seconds of a turn at least: launches of a replay must not count
 MOST = 1000  # replays of a turn
 _FEWEST, _USUAL = 3, 15  # turns
+_WARM, _TOGETHER, _MOST_TURNS = 10, 10, 50  # of calls that are timed by the host: to warm up, in a turn; turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,32 @@ def interleaved(
             break
         for name, one in contenders.items():
             samples[name].append(turn(one, replays[name]))
+    return {name: _summary(own) for name, own in samples.items()}
+
+
+def walls(work: Mapping[str, Callable[[], object]], seconds: float, emulated: bool = False) -> dict[str, Times]:
+    """The same by the host's clock, of calls that wait for their results."""
+
+    def turn(one: Callable[[], object], calls: int) -> list[float]:
+        found = []
+        for _ in range(calls):
+            began = time.perf_counter()
+            one()
+            found.append(time.perf_counter() - began)
+        return found
+
+    if emulated:
+        return {name: _summary(turn(one, 1)) for name, one in work.items()}
+    samples: dict[str, list[float]] = {name: [] for name in work}
+    for one in work.values():
+        turn(one, _WARM)
+    began = time.monotonic()
+    for number in range(_MOST_TURNS):
+        if number >= _FEWEST and time.monotonic() - began > seconds:
+            break
+        for name, one in work.items():
+            turn(one, 1)  # the caches are another's
+            samples[name] += turn(one, _TOGETHER)
     return {name: _summary(own) for name, own in samples.items()}
 
 

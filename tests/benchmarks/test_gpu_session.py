@@ -19,9 +19,11 @@ def test_all_sections(tmp_path: Path) -> None:
         "EDGERT_CUDA_LIBRARY": library()._name,
         "EDGERT_LIBRARY": _native.library()._name,
         "EDGERT_EMULATOR_THREADS": "2",
+        "OMP_NUM_THREADS": "1",
     }
     command = [sys.executable, "-m", "benchmarks.gpu", "--emulate", "--output", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads((tmp_path / "gpu_emulated.json").read_text())
     assert result["emulated"], "such times must never pass for a device's"

@@ -1,0 +1,175 @@
+"""Whole networks at batch 1 through edgert's loader, and the same in PyTorch and onnxruntime.
+
+Times are those of a call on the host, whose memory holds input and output. `device` is what the device takes of it,
+for peers. All are checked against an evaluation in float64.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+import edgert
+from benchmarks.deep import BUILDERS, pruned
+from benchmarks.gpu.bench import Bench
+from benchmarks.gpu.boards import board_of
+from benchmarks.gpu.timing import Contender, walls
+from benchmarks.report import table
+from packer.api import pack
+from packer.importers import import_onnx
+from packer.ir import Graph
+from packer.ir.evaluate import evaluate
+from packer.passes import optimize
+
+__all__ = ["NETWORKS", "Engines", "Entrant", "networks"]
+
+# name and share of zeros
+NETWORKS = (("resnet50_any", 0.9), ("resnet50_any", 0.0), ("vgg16", 0.9))
+_SMALL = (("small", 0.5),)
+_LIMITS = {"f32": 1e-3, "f16": 1e-2}  # of the relative error, by storage
+_SECONDS = 4.0  # of a network
+
+
+@dataclass(frozen=True, slots=True)
+class Entrant:
+    """`run` is a call on the host, `outputs` gives what the last one made, whose relative error is below `limit`;
+    `launch`, if any, is a call on the device. `facts` are kept with the times."""
+
+    run: Callable[[], object]
+    outputs: Callable[[], list[np.ndarray]]
+    limit: float
+    launch: Callable[[], None] | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+Engines = Iterator[tuple[str, Callable[[], Entrant]]]  # each by its name, made when it is asked for
+
+
+@dataclass(frozen=True, slots=True)
+class _Network:
+    model: onnx.ModelProto
+    graph: Graph
+    inputs: Mapping[str, np.ndarray]
+
+
+def networks(bench: Bench) -> None:
+    """Milliseconds of each network by each engine."""
+    session = bench.session
+    for name, zeros in _SMALL if session.emulated else NETWORKS:
+        if not session.over(f"{name}, {zeros} zeros"):
+            _measure(bench, name, zeros)
+    rows = [[f"{r['network']} {r['zeros']}", r["engine"], r["median"] * 1e3] for r in session.rows("networks")]
+    table("networks at batch 1, milliseconds on the host", ("network", "engine", "ms"), rows)
+
+
+def _measure(bench: Bench, name: str, zeros: float) -> None:
+    model = pruned(BUILDERS[name](), zeros)
+    graph = optimize(import_onnx(model, shapes={}, constants={}))
+    rng, session = np.random.default_rng(0), bench.session
+    inputs = {i: rng.standard_normal(graph.type(i).shape, np.float32) for i in graph.inputs}
+    want = list(evaluate(graph, inputs, np.float64).values())
+    with ExitStack() as stack:
+        for groups in ((_ours, _onnxruntime, _pytorch), (_compiled,)):  # what takes long to make comes last
+            entrants, errors = {}, {}
+            for group in groups:
+                with session.attempt(f"{name}, {zeros} zeros, {group.__name__}"):
+                    for engine, make in group(bench, _Network(model, graph, inputs), stack):
+                        what = f"{name}, {zeros} zeros, {engine}"
+                        if not session.over(what):
+                            with session.attempt(what):
+                                one = make()
+                                errors[engine] = _error(one, want)
+                                entrants[engine] = one
+            times = walls({engine: one.run for engine, one in entrants.items()}, _SECONDS, session.emulated)
+            for engine, one in entrants.items():
+                device = None
+                if one.launch is not None:
+                    device = bench.times({engine: Contender(one.launch)}, _SECONDS / 10)[engine].median
+                row = {"network": name, "zeros": zeros, "engine": engine, "error": errors[engine], "device": device}
+                session.row(**row, **one.facts, **times[engine].asdict())
+
+
+def _error(one: Entrant, want: Sequence[np.ndarray]) -> float:
+    """The largest relative error of an output, in the norm of all its elements; raises ValueError beyond the limit."""
+    one.run()
+    pairs = zip(one.outputs(), want, strict=True)
+    error = max(float(np.linalg.norm(y - exact) / np.linalg.norm(exact)) for y, exact in pairs)
+    if not error < one.limit:
+        raise ValueError(f"relative error {error:.2g}, expected less than {one.limit:g}")
+    return error
+
+
+def _ours(bench: Bench, network: _Network, stack: ExitStack) -> Engines:
+    """With activations stored as f32 and as f16."""
+    for storage in _LIMITS:
+        yield f"edgert {storage}", partial(_packed, bench, network, stack, storage)
+
+
+def _packed(bench: Bench, network: _Network, stack: ExitStack, storage: str) -> Entrant:
+    path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "network.edge"
+    board, emulated = board_of(bench), bench.session.emulated
+    code = "cubin" if bench.modules.how == "ptxas" else "ptx"
+    report = pack(
+        network.model,
+        path,
+        targets=(board.name,),
+        cores=(1,),
+        activations=storage,
+        placement="device",
+        device_code=code,
+        golden=False,
+    )
+    loaded = edgert.load(
+        path,
+        target=board.name,
+        allow_native=True,
+        cuda_library=None if emulated else bench.library,
+        emulate=emulated,
+    )
+    session = stack.enter_context(loaded)
+    outputs = {info.name: np.empty(info.shape, info.dtype) for info in session.outputs}
+    session.bind(dict(network.inputs), outputs)
+    facts = {"pack_seconds": report.seconds, "bundle_bytes": report.bytes}
+    return Entrant(session.run, lambda: list(outputs.values()), _LIMITS[storage], facts=facts)
+
+
+def _onnxruntime(bench: Bench, network: _Network, stack: ExitStack) -> Engines:
+    """Only where it can use the device."""
+    import onnxruntime
+
+    provider = "CUDAExecutionProvider"
+    if provider not in onnxruntime.get_available_providers():
+        if not bench.session.emulated:
+            bench.session.note("onnxruntime is one without CUDA")
+        return
+
+    def make() -> Entrant:
+        session = onnxruntime.InferenceSession(network.model.SerializeToString(), providers=[provider])
+        made: list[np.ndarray] = []
+
+        def run() -> None:
+            made[:] = session.run(None, dict(network.inputs))
+
+        return Entrant(run, lambda: made, _LIMITS["f32"])
+
+    yield "onnxruntime CUDA", make
+
+
+def _pytorch(bench: Bench, network: _Network, stack: ExitStack) -> Engines:
+    from benchmarks.gpu.torch_networks import engines
+
+    return engines(network.graph, network.inputs, bench.stream, bench.session.emulated)
+
+
+def _compiled(bench: Bench, network: _Network, stack: ExitStack) -> Engines:
+    from benchmarks.gpu.torch_networks import compiled
+
+    return iter(()) if bench.session.emulated else compiled(network.graph, network.inputs, bench.stream)
