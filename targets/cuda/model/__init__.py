@@ -4,7 +4,7 @@ Nothing is executed but addresses and the tests of branches, for some blocks of 
 """
 
 from targets.cuda.model.code import MachineCode
-from targets.cuda.model.predict import BOUNDS, Prediction, predict
+from targets.cuda.model.predict import Prediction, predict
 from targets.cuda.model.walk import Counts, count
 
-__all__ = ["BOUNDS", "Counts", "MachineCode", "Prediction", "count", "predict"]
+__all__ = ["Counts", "MachineCode", "Prediction", "count", "predict"]

@@ -1,9 +1,4 @@
-"""The time of a kernel on a board, from what each part of the machine needs for what was counted.
-
-issue: schedulers and execution units; latency: warps that wait for memory, with none left to run; dram and l2: bytes;
-shared: cycles of the banks of shared memory; code: instructions that no cache holds; launch: starting it. The parts
-work at the same time, but not wholly so: together they take their norm of order 3, between the largest and the sum.
-"""
+"""The time of a kernel on a board, from what it executes."""
 
 from __future__ import annotations
 
@@ -12,34 +7,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from targets.cuda.board import Board
+from targets.cuda.demand import Demand, held, parts_of, seconds_of
 from targets.cuda.kernel import Kernel
 from targets.cuda.model.code import MachineCode
 from targets.cuda.model.machine import bytes_of_code, cost_of, rate
 from targets.cuda.model.text import Instruction
 from targets.cuda.model.walk import Counts
 
-__all__ = ["BOUNDS", "Prediction", "classes_of", "dram_bytes", "predict", "resident"]
+__all__ = ["Prediction", "classes_of", "dram_bytes", "predict"]
 
-BOUNDS = ("issue", "latency", "dram", "l2", "shared", "code", "launch")
-_ORDER = 3
-_WARP, _SECTOR, _SCHEDULERS = 32, 32, 4
-_THREADS, _BLOCKS, _REGISTERS = 2048, 32, 65_536  # that a multiprocessor holds
+_WARP, _SECTOR = 32, 32
+_LOOPS = 1.2  # times as many products and accesses: loops were repeated
 _BARRIER = 20  # cycles
 _KEPT = ("ffma", "half", "shared", "global")  # classes of which assemblers neither add nor remove anything
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Seconds of a kernel and what they come from: `parts` by bound; machine instructions of warps by class; bytes from
-    device memory; bytes of code; blocks that a multiprocessor holds."""
+    """Seconds of a kernel and what they come from: `parts` by bound; machine instructions of warps by class; and what
+    it asks of the board."""
 
     seconds: float
     bound: str
     parts: Mapping[str, float]
     classes: Mapping[str, float]
-    dram: float
-    code: float
-    resident: int
+    demand: Demand
 
 
 def predict(
@@ -47,28 +39,25 @@ def predict(
 ) -> Prediction:
     """`sizes` are the bytes of the parameters; `machine` the assembler's code (None: as much as the PTX tells)."""
     classes = classes_of(counts, board.sm, machine)
-    blocks = math.prod(kernel.grid)
-    held = resident(kernel, counts, board, machine.registers if machine else counts.registers)
-    together = held * board.multiprocessors
-    hertz = board.ghz * 1e9
-    # blocks come whole: the multiprocessor with the most of them is the last to end
-    each = math.ceil(blocks / board.multiprocessors) / blocks
-    units = max(times * _WARP / rate(kind, board.sm, board.lanes) for kind, times in classes.items())
-    schedulers = min(_SCHEDULERS, math.ceil(blocks / board.multiprocessors) * -(-kernel.threads // _WARP))
-    dram = dram_bytes(kernel, counts, board, sizes, together)
-    code = machine.bytes if machine else bytes_of_code(sum(counts.text(board.sm).values()), board.sm)
-    parts = {
-        "issue": max(_slots(classes, board, machine) / schedulers, units) * each / hertz,
-        "latency": math.ceil(blocks / together) * _alone(counts, board) / hertz,
-        "dram": dram / (board.gbps * 1e9),
-        "l2": counts.global_sectors * _SECTOR * each / (board.l2_bytes_per_cycle * hertz),
-        "shared": counts.shared_cycles * each / hertz,
-        "code": _supply(code, counts.slices, blocks, held, board) / hertz,
-        "launch": board.launch_seconds,
-    }
+    registers = machine.registers if machine else counts.registers
+    together = held(board, kernel.threads, registers, counts.shared)
+    dram = dram_bytes(kernel, counts, board, sizes, together * board.multiprocessors)
+    demand = Demand(
+        blocks=math.prod(kernel.grid),
+        warps=-(-kernel.threads // _WARP),
+        held=together,
+        slots=_slots(classes, board, machine),
+        units=max(times * _WARP / rate(kind, board.sm, board.lanes) for kind, times in classes.items()),
+        banks=counts.shared_cycles,
+        sectors=counts.global_sectors,
+        dram=dram,
+        code=machine.bytes if machine else bytes_of_code(sum(counts.text(board.sm).values()), board.sm),
+        slices=counts.slices,
+        alone=_alone(counts, board),
+    )
+    parts = parts_of(demand, board)
     bound = max(parts, key=lambda name: parts[name])
-    inside = sum(parts[name] ** _ORDER for name in BOUNDS if name != "launch") ** (1 / _ORDER)
-    return Prediction(board.launch_seconds + inside, bound, parts, classes, dram, code, held)
+    return Prediction(seconds_of(parts), bound, parts, classes, demand)
 
 
 def classes_of(counts: Counts, sm: int, machine: MachineCode | None = None) -> dict[str, float]:
@@ -80,19 +69,9 @@ def classes_of(counts: Counts, sm: int, machine: MachineCode | None = None) -> d
     repeated = sum(machine.classes.get(kind, 0) for kind in _KEPT) / max(1.0, sum(static[kind] for kind in _KEPT))
     often = sum(found.values()) / sum(static.values())  # an instruction, on average
     return {
-        kind: real / max(1.0, repeated) * (found[kind] / static[kind] if static[kind] else often)
+        kind: real / (repeated if repeated > _LOOPS else 1.0) * (found[kind] / static[kind] if static[kind] else often)
         for kind, real in machine.classes.items()
     }
-
-
-def resident(kernel: Kernel, counts: Counts, board: Board, registers: int) -> int:
-    """Blocks that a multiprocessor holds of a kernel with so many registers a thread."""
-    own = -(-registers // 8) * 8
-    threads = -(-kernel.threads // _WARP) * _WARP
-    most = [_BLOCKS, _THREADS // threads, _REGISTERS // (own * threads)]
-    if counts.shared:
-        most.append(board.shared_bytes // counts.shared)
-    return max(1, min(most))
 
 
 def dram_bytes(kernel: Kernel, counts: Counts, board: Board, sizes: Sequence[int], together: int) -> float:
@@ -160,10 +139,3 @@ def _step(instruction: Instruction, now: float, arrives: dict[str, float], board
             if name.startswith("%"):
                 arrives[name] = now + board.memory_cycles
     return now + cost_of(instruction.code, board.sm).machine * instruction.count
-
-
-def _supply(code: float, slices: int, blocks: int, held: int, board: Board) -> float:
-    """Cycles in which a multiprocessor gets its code: once each wave of blocks of a slice if the slice is larger than
-    the instruction cache, once if not."""
-    waves = math.ceil(blocks / slices / (board.multiprocessors * held)) if code / slices > board.code_bytes else 1
-    return waves * code / board.code_bytes_per_cycle

@@ -43,9 +43,20 @@ class Instruction:
     access: Access | None = None
 
     @property
-    def target(self) -> str:
-        """The register that it writes; "" for none."""
-        return self.operands[0] if self.operands and self.operands[0].startswith("%") and self.access is None else ""
+    def targets(self) -> tuple[str, ...]:
+        """The registers that it writes."""
+        if self.access is not None:
+            return () if self.access.store else tuple(name for name in self.operands if name.startswith("%"))
+        return tuple(self.operands[0].split("|")) if self.operands and self.operands[0].startswith("%") else ()
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The registers that it reads, and "shared" if it reads shared memory."""
+        if self.access is None:
+            own = self.operands if self.code in ("bra", "ret", "exit") else self.operands[1:]
+            return tuple(name for name in (self.guard, *own) if name.startswith("%"))
+        data = self.operands if self.access.store else ("shared",) if self.access.space == "shared" else ()
+        return tuple(name for name in (self.guard, self.access.register, *data) if name and not name.startswith("["))
 
 
 @dataclass(slots=True)

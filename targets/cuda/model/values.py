@@ -1,22 +1,23 @@
 """Integers and predicates of many threads at once: what addresses and branches depend on, and nothing else.
 
-What is loaded from memory, and what comes from floats, counts as 0.
+Words are loaded from operands that are known, and from shared memory. What else is loaded counts as 0; so do floats.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from targets.cuda.model.text import Instruction, Program
+from targets.cuda.model.text import Access, Instruction, Program
 
-__all__ = ["Values", "needed"]
+__all__ = ["APART", "Values", "needed"]
 
 _MASK = (1 << 32) - 1
+APART = 1 << 36  # bytes between the operands of a kernel; the first one begins there
 _MEMORY = ("ld", "shfl", "atom", "vote")
 _BINARY: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "add": np.add,
@@ -42,30 +43,44 @@ _COMPARE: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 
 
 def needed(program: Program, roots: set[str]) -> set[str]:
-    """The registers that those of `roots` depend on, with themselves."""
+    """The registers that those of `roots` depend on, with themselves; "shared" if it is also shared memory."""
     makers: dict[str, list[Instruction]] = {}
     for block in program.blocks:
         for instruction in block.instructions:
-            if instruction.code != "fma.rn.f32" and (target := instruction.target):
-                for one in target.split("|"):
-                    makers.setdefault(one, []).append(instruction)
+            if instruction.code == "fma.rn.f32":
+                continue
+            for name in instruction.targets:
+                makers.setdefault(name, []).append(instruction)
+            if instruction.access is not None and instruction.access.store and instruction.access.space == "shared":
+                makers.setdefault("shared", []).append(instruction)
     found, open = set(roots), list(roots)
     while open:
         for instruction in makers.get(open.pop(), ()):
-            for name in (instruction.guard, *instruction.operands[1:]):
-                if name.startswith("%") and name not in found:
+            for name in instruction.sources:
+                if name not in found:
                     found.add(name)
                     open.append(name)
     return found
 
 
 class Values:
-    """Registers of threads, one element each; `special` has what %tid.x and its like are."""
+    """Registers of threads, one element each; `special` has what %tid.x and its like are. Of `operands` those known are
+    arrays. Blocks of `threads` have `shared` bytes of memory each."""
 
-    def __init__(self, special: dict[str, np.ndarray], names: dict[str, int]) -> None:
-        self._special, self._names = special, names
+    def __init__(
+        self,
+        special: dict[str, np.ndarray],
+        names: Sequence[str],
+        operands: Sequence[np.ndarray | None],
+        shared: int,
+        threads: int,
+    ) -> None:
+        self._special, self._names = special, {name: (i + 1) * APART for i, name in enumerate(names)} | {"shared": 0}
         self._count = len(special["%tid.x"])
         self._found: dict[str, np.ndarray] = {}
+        self._operands = [None if array is None else _words(array) for array in operands]
+        self._shared = np.zeros((self._count // threads, -(-shared // 4)), np.int64)
+        self._threads = threads
 
     def register(self, name: str, at: np.ndarray) -> np.ndarray:
         """A register, or a special one, of the threads `at`."""
@@ -83,11 +98,39 @@ class Values:
         """Do one for the threads `at`."""
         if instruction.guard:
             at = at[self.passes(instruction, at)]
+        if instruction.access is not None:
+            self._access(instruction, instruction.access, at)
+            return
         value = self._value(instruction, at)
-        for name in instruction.target.split("|"):
-            if name not in self._found:
-                self._found[name] = np.zeros(self._count, np.int64)
-            self._found[name][at] = value
+        for name in instruction.targets:
+            self._set(name, at, value)
+
+    def _set(self, name: str, at: np.ndarray, value: np.ndarray) -> None:
+        if name not in self._found:
+            self._found[name] = np.zeros(self._count, np.int64)
+        self._found[name][at] = value
+
+    def _access(self, instruction: Instruction, access: Access, at: np.ndarray) -> None:
+        """Load words, or store them to shared memory."""
+        first = self.register(access.register, at) + access.offset
+        data = [name for name in instruction.operands if not name.startswith("[")]
+        for number, name in enumerate(data):
+            address = first + number * (access.bytes // len(data))
+            if access.store:
+                self._shared[at // self._threads, address >> 2] = self._operand(name, at)
+            elif access.space == "shared":
+                self._set(name, at, self._shared[at // self._threads, address >> 2])
+            else:
+                self._set(name, at, self._global(address))
+
+    def _global(self, address: np.ndarray) -> np.ndarray:
+        """Words of operands."""
+        found = np.zeros(len(address), np.int64)
+        which = (address + APART // 2) // APART - 1
+        for number, words in enumerate(self._operands):
+            if words is not None and (own := which == number).any():
+                found[own] = words[np.minimum((address[own] - (number + 1) * APART) >> 2, len(words) - 1)]
+        return found
 
     def _value(self, instruction: Instruction, at: np.ndarray) -> np.ndarray:
         kind, *rest = instruction.code.split(".")
@@ -118,6 +161,12 @@ class Values:
             (value,) = struct.unpack(">f", bytes.fromhex(text[2:]))
             return np.full(len(at), int(value) if math.isfinite(value) else 0, np.int64)
         return np.full(len(at), 0 if text.startswith("0d") else int(text, 0), np.int64)
+
+
+def _words(array: np.ndarray) -> np.ndarray:
+    """The words of 32 bits of an array."""
+    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return np.concatenate([data, np.zeros(-len(data) % 4 + 4, np.uint8)]).view(np.uint32)
 
 
 def _compared(rest: list[str], type: str, own: list[np.ndarray]) -> np.ndarray:

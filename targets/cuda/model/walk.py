@@ -18,13 +18,12 @@ from targets.cuda.model.machine import cost_of
 from targets.cuda.model.memory import bank_cycles, sectors
 from targets.cuda.model.pressure import registers
 from targets.cuda.model.text import Access, Block, Instruction, Program, parse
-from targets.cuda.model.values import Values, needed
+from targets.cuda.model.values import APART, Values, needed
 
 __all__ = ["Counts", "Operand", "count"]
 
 _WARP = 32
 _MOST_VISITS = 1 << 20  # of all blocks of code together: more is no kernel of this package
-_APART = 1 << 36  # bytes between the operands of the model
 
 
 @dataclass(slots=True)
@@ -90,11 +89,12 @@ class _Group:
     visits: int = 0
 
 
-def count(kernel: Kernel, samples: int = 4) -> Counts:
-    """Counts over all blocks, from about so many of them in each dimension of the grid (0: all)."""
+def count(kernel: Kernel, operands: Sequence[np.ndarray | None] = (), samples: int = 4) -> Counts:
+    """Counts over all blocks, from about so many of them in each dimension of the grid (0: all). Of the parameters
+    `operands` may say what is in memory."""
     program = parse(kernel.ptx)
     places, weights = _places(kernel.grid, samples)
-    return _Walk(program, kernel, places, weights).run()
+    return _Walk(program, kernel, operands, places, weights).run()
 
 
 def _places(grid: tuple[int, int, int], samples: int) -> tuple[np.ndarray, np.ndarray]:
@@ -114,7 +114,14 @@ def _along(extent: int, samples: int) -> list[tuple[int, float]]:
 
 
 class _Walk:
-    def __init__(self, program: Program, kernel: Kernel, places: np.ndarray, weights: np.ndarray) -> None:
+    def __init__(
+        self,
+        program: Program,
+        kernel: Kernel,
+        operands: Sequence[np.ndarray | None],
+        places: np.ndarray,
+        weights: np.ndarray,
+    ) -> None:
         self._program, self._kernel, self._weights = program, kernel, weights
         threads = -(-kernel.threads // _WARP) * _WARP
         self._warps = threads // _WARP
@@ -123,8 +130,7 @@ class _Walk:
         for axis, name in enumerate("xyz"):
             special[f"%ctaid.{name}"] = np.repeat(places[:, axis], threads)
             special[f"%nctaid.{name}"] = np.full(len(lanes), kernel.grid[axis])
-        names = {name: (i + 1) * _APART for i, name in enumerate(program.parameters)}
-        self._special, self._values = special, Values(special, {**names, "shared": 0})
+        self._values = Values(special, program.parameters, operands, program.shared, threads)
         self._places = places
         self._alive = lanes < kernel.threads
         self._counts = Counts(parameters=program.parameters, shared=program.shared, registers=registers(program))
@@ -220,14 +226,9 @@ class _Walk:
                 offset = access.offset % (32 if access.space == "global" else access.bytes)
                 key = Access(access.space, access.store, access.bytes, access.register, offset, access.cached)
                 pending[key, instruction.guard, instruction.unless] += 1
-                loaded = [name for name in instruction.operands if name in every and not access.store]
-                for name in loaded:
-                    made = Instruction("mov.u32", (name, "0"), instruction.guard, instruction.unless)
-                    steps.append(made)
-                    if name in control:
-                        own.append(made)
-                continue
-            targets = instruction.target.split("|")
+            targets = instruction.targets
+            if access is not None and access.store and access.space == "shared":
+                targets = ("shared",)
             if instruction.code == "fma.rn.f32" or not any(name in every for name in targets):
                 continue
             changed = [key for key in pending if key[0].register in targets or key[1] in targets]
@@ -281,7 +282,7 @@ class _Walk:
     def _note(self, access: Access, by_warp: np.ndarray, active: np.ndarray, sectors: float) -> None:
         """Which operand that was, and where in it each block begins."""
         top = int(by_warp.max())
-        number = (top + _APART // 2) // _APART - 1
+        number = (top + APART // 2) // APART - 1
         if not 0 <= number < len(self._program.parameters):
             return
         name = self._program.parameters[number]

@@ -10,7 +10,7 @@ import numpy as np
 from packer.ir import DType
 from packer.ir.ops import Binary, Conv, Lrn, MatMul, Pool, Reduce, Resize, Softmax, Transpose, Unary
 from packer.ir.ops.base import Op
-from targets.cuda import dense
+from targets.cuda import dense, stream
 from targets.cuda.array import Array
 from targets.cuda.emit import emit, settings_of
 from targets.cuda.kernel import Code
@@ -20,7 +20,7 @@ from targets.cuda.slices import cache_resident
 from tests.targets.cuda.generic.check import code as generic
 from tests.targets.cuda.layers import layer_of
 
-__all__ = ["CASES", "Case", "sizes"]
+__all__ = ["CASES", "Case", "constants", "sizes"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +39,11 @@ def sizes(case: Case) -> list[int]:
         given = None if isinstance(operand, np.ndarray) else case.inputs[operand]
         found.append(operand.nbytes if isinstance(operand, np.ndarray) else given[1].nbytes if given else 0)
     return found + [array.elements * array.dtype.bytes for array in case.outputs]
+
+
+def constants(case: Case) -> list[np.ndarray | None]:
+    """The parameters that are known when packing."""
+    return [operand if isinstance(operand, np.ndarray) else None for operand in case.code.operands]
 
 
 def _layer(shape: tuple[int, ...], density: float, size: tuple[int, int], **more: object) -> ConvLayer:
@@ -83,6 +88,7 @@ def _product(a: tuple[int, ...], b: tuple[int, ...], constant: bool) -> Case:
 
 _ONE = (1, 1, 1, 1)
 _POINTS = _layer((48, 32, 1, 1), 1, (20, 20))
+_DEEP = _layer((40, 64, 3, 3), 0.1, (9, 11), pads=_ONE, images=2)
 _RESNET = _layer((64, 16, 3, 3), 0.1, (28, 28), pads=_ONE)
 
 CASES: dict[str, Callable[[], Case]] = {
@@ -94,6 +100,8 @@ CASES: dict[str, Callable[[], Case]] = {
     "t1 of halves": lambda: _sparse(_halves(_RESNET)),
     "t3": lambda: _conv(_RESNET, dense.conv(_layer((64, 16, 3, 3), 1, (28, 28), pads=_ONE))),
     "t3 of single pixels": lambda: _conv(_POINTS, dense.conv(_POINTS)),
+    "t2": lambda: _conv(_RESNET, stream.conv(_RESNET)),
+    "t2 of two images": lambda: _conv(_DEEP, stream.conv(_DEEP)),
     "product": lambda: _product((70, 40), (40, 90), False),
     "vector": lambda: _product((1, 200), (200, 300), True),
     "depthwise": lambda: _operator(

@@ -7,16 +7,16 @@ from functools import cache
 import pytest
 
 from targets.cuda.board import BOARDS
-from targets.cuda.model import MachineCode, count, predict
+from targets.cuda.model import Counts, MachineCode, count, predict
 from targets.cuda.model.machine import CLASSES, bytes_of_code
 from targets.cuda.model.predict import classes_of
 from targets.cuda.toolchain import assemble, find, missing
-from tests.targets.cuda.model.cases import CASES, sizes
+from tests.targets.cuda.model.cases import CASES, constants, sizes
 
 needs_compilers = pytest.mark.skipif(bool(missing()), reason=missing())
 needs_disassembler = pytest.mark.skipif(find("nvdisasm") is None, reason="nvdisasm is missing")
 BOARD = BOARDS["jetson"]
-CONVOLUTIONS = [name for name in CASES if name.startswith(("t1", "t3"))]
+CONVOLUTIONS = [name for name in CASES if name.startswith(("t1", "t2", "t3"))]
 
 
 @cache
@@ -25,11 +25,17 @@ def machine_of(name: str, arch: str) -> MachineCode:
     return MachineCode.of(assemble(CASES[name]().code.kernels[0].ptx, arch))
 
 
+def counted(name: str) -> Counts:
+    """What that kernel executes."""
+    case = CASES[name]()
+    return count(case.code.kernels[0], constants(case))
+
+
 @needs_compilers
 @pytest.mark.parametrize("arch", ["sm_62", "sm_90"])
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_size_of_code_is_as_expected(name: str, arch: str) -> None:
-    counts, machine = count(CASES[name]().code.kernels[0]), machine_of(name, arch)
+    counts, machine = counted(name), machine_of(name, arch)
     assert machine.registers <= counts.registers
     text = sum(counts.text(int(arch[3:])).values())
     assert bytes_of_code(text, int(arch[3:])) == pytest.approx(machine.bytes, rel=0.2)
@@ -40,7 +46,7 @@ def test_size_of_code_is_as_expected(name: str, arch: str) -> None:
 @pytest.mark.parametrize("arch", ["sm_62", "sm_90"])
 @pytest.mark.parametrize("name", CASES)
 def test_instructions_are_those_of_the_disassembler(name: str, arch: str) -> None:
-    counts, machine, sm = count(CASES[name]().code.kernels[0]), machine_of(name, arch), int(arch[3:])
+    counts, machine, sm = counted(name), machine_of(name, arch), int(arch[3:])
     real, expected = classes_of(counts, sm, machine), classes_of(counts, sm)
     assert set(machine.classes) <= set(CLASSES)
     assert sum(machine.classes.values()) == machine.instructions
@@ -52,7 +58,7 @@ def test_instructions_are_those_of_the_disassembler(name: str, arch: str) -> Non
 
 @needs_compilers
 def test_loads_and_stores_go_beside_products_before_sm_70() -> None:
-    text = count(CASES["t1"]().code.kernels[0]).code
+    text = counted("t1").code
     memory = sum(times for opcode, times in text.items() if opcode.startswith(("ld.shared", "ld.global", "st.")))
     together = machine_of("t1", "sm_62").together
     assert together == pytest.approx(BOARD.dual_issue * memory, rel=0.1)
@@ -65,7 +71,7 @@ def test_predictions_from_ptx_are_near_those_from_machine_code(name: str) -> Non
     case = CASES[name]()
     kernel = case.code.kernels[0]
     exact, guess = (
-        predict(kernel, count(kernel), BOARD, sizes(case), machine).seconds
+        predict(kernel, counted(name), BOARD, sizes(case), machine).seconds
         for machine in (machine_of(name, "sm_62"), None)
     )
     assert guess == pytest.approx(exact, rel=0.05 if name in CONVOLUTIONS else 0.5)

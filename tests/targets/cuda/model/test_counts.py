@@ -8,10 +8,7 @@ from targets.cuda.model import count
 from targets.cuda.model.walk import Counts
 from tests.targets.cuda.driver import counters, library
 from tests.targets.cuda.launch import run
-from tests.targets.cuda.model.cases import CASES, Case
-
-# addresses of these come from tables in memory, which the model does not read
-_INDIRECT = {"t3": 0.03, "t3 of single pixels": 0.03, "resize": 0.15}
+from tests.targets.cuda.model.cases import CASES, Case, constants
 
 
 def executed(case: Case) -> dict[str, float]:
@@ -30,12 +27,13 @@ def total(counts: list[Counts], name: str) -> float:
 @pytest.mark.parametrize("name", CASES)
 def test_counts_are_those_of_the_emulator(name: str) -> None:
     case = CASES[name]()
-    every = [count(kernel, samples=0) for kernel in case.code.kernels]
-    some = [count(kernel) for kernel in case.code.kernels]
+    every = [count(kernel, constants(case), samples=0) for kernel in case.code.kernels]
+    some = [count(kernel, constants(case)) for kernel in case.code.kernels]
     found = executed(case)
     assert total(every, "issued") == found["issued"]
-    for what in ("global_requests", "shared_requests", "shared_cycles"):
+    for what in ("global_requests", "shared_requests"):
         assert total(every, what) == found[what], what
-    assert total(every, "global_sectors") == pytest.approx(found["global_sectors"], rel=_INDIRECT.get(name, 0))
+    for what in ("global_sectors", "shared_cycles"):  # of a block of code, later visits count as the second
+        assert total(every, what) == pytest.approx(found[what], rel=0.02), what
     for what in ("issued", "global_requests", "global_sectors", "shared_requests", "shared_cycles"):
-        assert total(some, what) == pytest.approx(found[what], rel=max(0.1, _INDIRECT.get(name, 0))), what
+        assert total(some, what) == pytest.approx(found[what], rel=0.1), what

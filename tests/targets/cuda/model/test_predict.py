@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from targets.cuda.board import BOARDS
+from targets.cuda.demand import BOUNDS, held
 from targets.cuda.emit import emit
-from targets.cuda.model import BOUNDS, Prediction, count, predict
-from targets.cuda.model.predict import resident
+from targets.cuda.model import Prediction, count, predict
 from tests.targets.cuda.layers import layer_of
-from tests.targets.cuda.model.cases import CASES, sizes
+from tests.targets.cuda.model.cases import CASES, constants, sizes
 
 BOARD = BOARDS["jetson"]
 SLOW = {  # changes of the board that make one part slow
@@ -28,7 +28,7 @@ SLOW = {  # changes of the board that make one part slow
 def predicted(name: str, **changes: float) -> list[Prediction]:
     case = CASES[name]()
     board = replace(BOARD, **changes)  # type: ignore[arg-type]
-    return [predict(kernel, count(kernel), board, sizes(case)) for kernel in case.code.kernels]
+    return [predict(kernel, count(kernel, constants(case)), board, sizes(case)) for kernel in case.code.kernels]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -48,7 +48,7 @@ def test_what_is_slow_is_the_bound(bound: str) -> None:
 def test_operands_are_read_once_where_the_cache_holds_them() -> None:
     case = CASES["add"]()
     (found,) = predicted("add")
-    assert found.dram == pytest.approx(sum(sizes(case)), rel=0.02)
+    assert found.demand.dram == pytest.approx(sum(sizes(case)), rel=0.02)
 
 
 def test_products_take_at_least_the_peak() -> None:
@@ -60,12 +60,8 @@ def test_products_take_at_least_the_peak() -> None:
 
 
 def test_registers_bound_the_blocks_of_a_multiprocessor() -> None:
-    (kernel,) = CASES["t1 of single pixels"]().code.kernels
-    counts = count(kernel)
-    assert [resident(kernel, counts, BOARD, registers) for registers in (32, 64, 128, 255)] == [16, 8, 4, 2]
-    (kernel,) = CASES["t1"]().code.kernels
-    counts = count(kernel)
-    assert resident(kernel, counts, replace(BOARD, shared_bytes=counts.shared), 32) == 1
+    assert [held(BOARD, 128, registers, 0) for registers in (32, 64, 128, 255)] == [16, 8, 4, 2]
+    assert held(BOARD, 128, 32, BOARD.shared_bytes // 3) == 3
 
 
 def test_code_beyond_the_cache_is_fetched_again_by_every_wave() -> None:
@@ -75,7 +71,7 @@ def test_code_beyond_the_cache_is_fetched_again_by_every_wave() -> None:
     for own, size in ((small, 56), (large, 56), (large, 112)):
         (kernel,) = emit(layer_of(own, (size, size), pads=(1, 1, 1, 1)))[:1]
         found = predict(kernel, count(kernel), BOARD, [0, 0])
-        times.append(found.parts["code"] * BOARD.ghz * 1e9 * BOARD.code_bytes_per_cycle / found.code)
+        times.append(found.parts["code"] * BOARD.ghz * 1e9 * BOARD.code_bytes_per_cycle / found.demand.code)
     assert times[0] == pytest.approx(1)
     assert times[1] > 2
     assert times[2] > 2 * times[1]
