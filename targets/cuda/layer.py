@@ -10,6 +10,7 @@ from packer.ir import DType
 from packer.ir.ops import Activation
 from targets.base import TargetError
 from targets.cuda.array import Array
+from targets.cuda.geometry import Geometry
 
 __all__ = ["ConvLayer", "Planes"]
 
@@ -113,6 +114,25 @@ class ConvLayer:
     def density(self) -> float:
         """Share of the weights that are not zero."""
         return float(np.count_nonzero(self.weights)) / max(1, self.weights.size)
+
+    @property
+    def geometry(self) -> Geometry:
+        """What its time depends on; the density to two digits, as the planner has it."""
+        source, target = self.source, self.target
+        return Geometry(
+            self.weights.shape[0],
+            self.weights.shape[1],
+            self.kernel,
+            self.strides,
+            self.dilations,
+            self.group,
+            (target.height, target.width),
+            self.images,
+            float(f"{self.density:.2g}"),
+            source.channels * source.height * source.width * source.dtype.bytes,
+            target.dtype.bytes,
+            self.added is not None,
+        )
 
     @property
     def flops(self) -> int:

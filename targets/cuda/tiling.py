@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from targets.base import TargetError
+from targets.cuda.geometry import Geometry
 from targets.cuda.layer import ConvLayer
 
 __all__ = ["Tile", "choose", "tile_of"]
@@ -69,7 +71,7 @@ class Tile:
         return max(0, begin + line * source.pitch + column + 1 - source.plane)
 
 
-def tile_of(layer: ConvLayer, rows: int, columns: int, chunk: int | None = None, pixels: int = 1) -> Tile | None:
+def tile_of(layer: Geometry, rows: int, columns: int, chunk: int | None = None, pixels: int = 1) -> Tile | None:
     """The tile of that many threads, with `chunk` channels at a time (None: up to 8); None if it cannot be."""
     (height, width), (down, across) = layer.kernel, layer.strides
     threads = -(-rows * columns // _WARP) * _WARP
@@ -85,20 +87,20 @@ def tile_of(layer: ConvLayer, rows: int, columns: int, chunk: int | None = None,
         pitch = next((p for p in range(pitch, pitch + _WARP) if (p * down - columns) % _WARP == 0), pitch)
     channel = passes * step * pitch
     if chunk is None:
-        depth = layer.weights.shape[1]
-        chunk = max(1, min(8, depth, _MOST_AHEAD // (passes * pixels), _MOST_SHARED // (8 * channel)))
+        chunk = max(1, min(8, layer.depth, _MOST_AHEAD // (passes * pixels), _MOST_SHARED // (8 * channel)))
     tile = Tile(rows, columns, threads, lines, line, passes, step, phase, pitch, chunk, pixels)
     return tile if tile.shared <= 48 * 1024 else None
 
 
-def choose(layer: ConvLayer, channels: int, threads: tuple[int, int] = (96, _MOST_THREADS), pixels: int = 1) -> Tile:
+@cache
+def choose(layer: Geometry, channels: int, threads: tuple[int, int] = (96, _MOST_THREADS), pixels: int = 1) -> Tile:
     """The tile with the fewest instructions for the layer when a thread computes `channels` output channels of so many
     pixels.
 
     Blocks have between the two numbers of threads, fewer only where the output is small. Raises TargetError if not even
     one row of a tile's input can be loaded at once.
     """
-    height, width = layer.target.height, layer.target.width
+    height, width = layer.extent
     taps = layer.kernel[0] * layer.kernel[1]
     multiplies = max(1.0, layer.density * channels * taps)  # of an input channel
     best: tuple[float, int, Tile] | None = None
@@ -108,7 +110,7 @@ def choose(layer: ConvLayer, channels: int, threads: tuple[int, int] = (96, _MOS
             tile = tile_of(layer, rows, columns, pixels=pixels)
             if tile is None or tile.threads < fewest - _WARP + 1:
                 continue
-            down, across = tile.grid(layer)
+            down, across = -(-height // tile.down), -(-width // tile.columns)
             issued = multiplies + taps + 2 * tile.passes * pixels + 2 / tile.chunk
             cost = down * across * tile.threads * issued
             if best is None or (cost, -columns) < best[:2]:

@@ -45,7 +45,7 @@ def settings_of(layer: ConvLayer, channels: int | None = None, arithmetic: str =
         channels = min(channels, _MOST_OF_HALVES)
     if layer.kernel == (1, 1):
         return Settings(channels, None, 128, arithmetic=arithmetic)
-    tile = choose(layer, min(channels, layer.weights.shape[0] // layer.group), pixels=pixels)
+    tile = choose(layer.geometry, min(channels, layer.weights.shape[0] // layer.group), pixels=pixels)
     return Settings(channels, tile, tile.threads, arithmetic=arithmetic)
 
 

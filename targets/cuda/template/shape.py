@@ -95,10 +95,10 @@ def shape_of(layer: ConvLayer, filters: int) -> Shape:
         if planes is not None and planes.dtype is not DType.F32:
             raise TargetError(f"the template has activations of f32, got {planes.dtype.name.lower()}")
     depth = layer.weights.shape[1]
-    tile = choose(layer, filters)
+    tile = choose(layer.geometry, filters)
     most = max(1, min(tile.chunk, MOST_WEIGHTS // (filters * layer.kernel[0] * layer.kernel[1])))
     chunk = max(c for c in range(1, most + 1) if depth % c == 0)
-    found = tile_of(layer, tile.rows, tile.columns, chunk)
+    found = tile_of(layer.geometry, tile.rows, tile.columns, chunk)
     assert found is not None, "fewer channels at a time need less shared memory"
     return Shape(layer, found, filters)
 

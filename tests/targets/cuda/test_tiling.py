@@ -25,7 +25,7 @@ def staged_places(tile: Tile, stride: int) -> dict[tuple[int, int], int]:
 @pytest.mark.parametrize("seed", range(30))
 def test_windows_find_their_elements(seed: int) -> None:
     layer = random_layer(seed)
-    tile = choose(layer, 64)
+    tile = choose(layer.geometry, 64)
     down, across = layer.strides
     places = staged_places(tile, across)
     assert max(places.values()) < tile.channel
@@ -43,7 +43,7 @@ def test_windows_find_their_elements(seed: int) -> None:
 
 def test_lanes_of_a_warp_read_different_banks() -> None:
     layer = layer_of(np.ones((64, 64, 3, 3), np.float32), (56, 56), pads=(1, 1, 1, 1))
-    tile = tile_of(layer, 4, 28)
+    tile = tile_of(layer.geometry, 4, 28)
     assert tile is not None
     words = [row * tile.pitch + column for row in range(4) for column in range(28)]
     for warp in range(0, len(words), 32):
@@ -54,7 +54,7 @@ def test_lanes_of_a_warp_read_different_banks() -> None:
 def test_blocks_have_96_to_128_threads_and_few_idle() -> None:
     for size in (28, 56, 112, 224):
         layer = layer_of(np.ones((64, 4, 3, 3), np.float32), (size, size), pads=(1, 1, 1, 1))
-        tile = choose(layer, 64)
+        tile = choose(layer.geometry, 64)
         down, across = tile.grid(layer)
         assert 96 <= tile.threads <= 128
         assert size * size / (down * across * tile.threads) > 0.85
@@ -62,4 +62,4 @@ def test_blocks_have_96_to_128_threads_and_few_idle() -> None:
 
 def test_windows_wider_than_a_block_are_refused() -> None:
     with pytest.raises(TargetError, match="too wide"):
-        choose(layer_of(np.ones((1, 1, 1, 9), np.float32), (1, 300), dilations=(1, 20)), 64)
+        choose(layer_of(np.ones((1, 1, 1, 9), np.float32), (1, 300), dilations=(1, 20)).geometry, 64)

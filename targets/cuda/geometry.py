@@ -1,0 +1,52 @@
+"""What the time of a convolution depends on, without its weights."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+__all__ = ["Geometry"]
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """A convolution in two dimensions of `filters` output channels in `group` groups, each over `depth` input channels;
+    rows come first in all pairs, `extent` is that of the output. `density` is the share of weights that are not zero.
+    `size` are the bytes of an element of activations, `source` those of one image of the input."""
+
+    filters: int
+    depth: int
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    dilations: tuple[int, int]
+    group: int
+    extent: tuple[int, int]
+    images: int
+    density: float
+    source: int
+    size: int = 4
+    added: bool = False
+
+    @property
+    def each(self) -> int:
+        """Output channels of a group."""
+        return self.filters // self.group
+
+    @property
+    def pixels(self) -> int:
+        """Of the output, in all images."""
+        return self.images * math.prod(self.extent)
+
+    @property
+    def taps(self) -> int:
+        """Weights of an output channel."""
+        return self.depth * math.prod(self.kernel)
+
+    @property
+    def nonzeros(self) -> float:
+        """Weights that are not zero."""
+        return self.filters * self.taps * self.density
+
+    def used(self, channels: float, taps: int = 1) -> float:
+        """The share of what belongs to so many taps, by which any of so many output channels is multiplied."""
+        return float(1 - (1 - min(1.0, self.density)) ** (channels * taps))
