@@ -12,15 +12,18 @@ import numpy as np
 
 from packer.ir import DType, Graph, Node
 from packer.ir.ops import Conv
+from targets.base import TargetError
 from targets.cuda import dense, stream
-from targets.cuda.emit import emit, settings_of
+from targets.cuda.emit import emit
+from targets.cuda.geometry import Geometry
 from targets.cuda.kernel import Code
 from targets.cuda.layer import ConvLayer
+from targets.cuda.ranking import Way
 from targets.cuda.rounding import rounded
 from targets.cuda.slices import cache_resident
 from targets.cuda.state import State
 
-__all__ = ["code_of", "layer_of", "tiers", "weights_of"]
+__all__ = ["code_of", "geometry_of", "layer_of", "tiers", "weights_of"]
 
 _INSTRUCTIONS = ("t1", "t1c")  # the tiers with weights in them
 _SPARSE = 0.7  # density from which on skipping zeros cannot pay
@@ -55,6 +58,14 @@ def tiers(graph: Graph, node: Node) -> tuple[str, ...]:
     return ("t3", "t2", "t1", *(("t1c",) if cache_resident(weights) is not None else ()))
 
 
+def geometry_of(graph: Graph, node: Node, storage: DType) -> Geometry:
+    """The convolution that a node is, as costs have it; the density to two digits, as the planner has it."""
+    assert isinstance(node.op, Conv)
+    types = [None if name is None else graph.type(name) for name in node.inputs]
+    density = float(f"{graph.density(node.inputs[1]):.2g}")
+    return Geometry.of(node.op, types, graph.type(node.outputs[0]), density, storage)
+
+
 def weights_of(graph: Graph, node: Node, tier: str, rounding: str) -> np.ndarray:
     """The weights that a convolution computes with in a tier: those in instructions are rounded as asked for."""
     weights = graph.constant(node.inputs[1])
@@ -82,12 +93,14 @@ def layer_of(state: State, node: Node, tier: str, rounding: str) -> ConvLayer:
     )
 
 
-def code_of(layer: ConvLayer, tier: str) -> Code:
-    """The code of a layer in a tier; inputs are numbered as those of a Conv node."""
-    if tier == "t3":
-        return dense.conv(layer)
-    if tier == "t2":
-        return stream.conv(layer)
-    channels = cache_resident(layer.weights) if tier == "t1c" else None
+def code_of(layer: ConvLayer, way: Way) -> Code:
+    """The code of a layer with the settings of a tier; inputs are numbered as those of a Conv node."""
+    if isinstance(way, dense.Tile):
+        return dense.conv(layer, way)
+    if isinstance(way, stream.Settings):
+        try:
+            return stream.conv(layer, way)
+        except TargetError:  # weights crowded in some channels: other settings
+            return stream.conv(layer)
     operands = (0,) if layer.added is None else (0, _RESIDUAL)
-    return Code(tuple(emit(layer, settings_of(layer, channels))), operands)
+    return Code(tuple(emit(layer, way)), operands)

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from packer.ir import DType, TensorType
+from packer.ir.ops import Conv
+
 __all__ = ["Geometry"]
+
+_RESIDUAL = 3  # input of a Conv
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +32,29 @@ class Geometry:
     source: int
     size: int = 4
     added: bool = False
+
+    @classmethod
+    def of(
+        cls, op: Conv, inputs: Sequence[TensorType | None], output: TensorType, density: float, storage: DType
+    ) -> Geometry:
+        """Of an operator over tensors, floats stored as `storage`."""
+        x, weights = inputs[:2]
+        assert x is not None
+        assert weights is not None
+        return cls(
+            weights.shape[0],
+            weights.shape[1],
+            (weights.shape[2], weights.shape[3]),
+            (op.strides[0], op.strides[1]),
+            (op.dilations[0], op.dilations[1]),
+            op.group,
+            (output.shape[2], output.shape[3]),
+            output.shape[0],
+            density,
+            x.elements // x.shape[0] * storage.bytes,
+            storage.bytes,
+            len(inputs) > _RESIDUAL and inputs[_RESIDUAL] is not None,
+        )
 
     @property
     def each(self) -> int:

@@ -12,9 +12,11 @@ from packer.ir.ops import Concat, Part
 from targets.base import Attribute, Layout, Lowered, Operand
 from targets.cuda import convolution
 from targets.cuda.array import Array
+from targets.cuda.board import Board
 from targets.cuda.generic.transfer import get, put
 from targets.cuda.kernel import Code
 from targets.cuda.operators import code_of
+from targets.cuda.ranking import settings, tier_of
 from targets.cuda.state import State
 
 __all__ = ["lower", "lower_join", "runs", "transfer"]
@@ -29,14 +31,14 @@ def runs(state: State, node: Node) -> bool:
     return _generic(state, node) is not None
 
 
-def lower(state: State, node: Node, implementation: str, rounding: str) -> Lowered:
+def lower(state: State, node: Node, implementation: str, board: Board, rounding: str) -> Lowered:
     """The step for a node."""
     if implementation == GENERIC:
         code = _generic(state, node)
         assert code is not None
     else:
-        layer = convolution.layer_of(state, node, implementation, rounding)
-        code = convolution.code_of(layer, implementation)
+        layer = convolution.layer_of(state, node, tier_of(implementation), rounding)
+        code = convolution.code_of(layer, settings(board, layer.geometry, implementation))
     return launch(code, [None if name is None else Operand(name, layout=Layout.PLANES) for name in node.inputs])
 
 

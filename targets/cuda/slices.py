@@ -10,8 +10,10 @@ import numpy as np
 from targets.cuda.rounding import round20
 
 __all__ = [
+    "CODE",
     "MOST_MULTIPLIES",
     "MOST_VALUES",
+    "RESIDENT",
     "Slice",
     "cache_resident",
     "channels_a_thread",
@@ -22,8 +24,8 @@ __all__ = [
 
 MOST_MULTIPLIES = 32_768  # multiply-adds of an entry; ptxas needs more than twice the time for twice as many
 MOST_VALUES = 16_384  # distinct values of 32 bits that the constant bank of a kernel holds
-_CACHE = 28 * 1024  # bytes of code of a slice that stays in the instruction cache
-_CODE = 10.67 / 0.8  # bytes of code for a multiply-add, if those are 0.8 of all instructions
+RESIDENT = 28 * 1024  # bytes of code of a slice that stays in the instruction cache
+CODE = 10.67 / 0.8  # bytes of code for a multiply-add, if those are 0.8 of all instructions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +62,7 @@ def channels_a_thread(weights: np.ndarray) -> int:
 def cache_resident(weights: np.ndarray) -> int | None:
     """Output channels a thread, 32 or 16, for which code of a slice stays in the instruction cache; None: neither."""
     each = np.count_nonzero(weights) / max(1, weights.shape[0])
-    return next((most for most in (32, 16) if most * each * _CODE <= _CACHE), None)
+    return next((most for most in (32, 16) if most * each * CODE <= RESIDENT), None)
 
 
 def slices_of(weights: np.ndarray, bias: np.ndarray | None, group: int, most: int) -> list[Slice]:

@@ -14,6 +14,7 @@ from targets.cuda import convolution, lower
 from targets.cuda.board import BOARDS, Board
 from targets.cuda.cache import Cache
 from targets.cuda.cost import move_seconds, seconds
+from targets.cuda.ranking import tier_of, ways
 from targets.cuda.rounding import ROUNDINGS
 from targets.cuda.state import State
 from targets.cuda.toolchain import assemble_all
@@ -77,26 +78,30 @@ class CudaTarget:
 
     def forms(self, graph: Graph, node: Node) -> tuple[Form, ...]:
         state = State(graph, self.storage)
-        ways: tuple[str, ...] = convolution.tiers(graph, node)
-        if not ways and lower.runs(state, node):
-            ways = (lower.GENERIC,)
+        found: tuple[str, ...] = convolution.tiers(graph, node)
+        if found:
+            layer = convolution.geometry_of(graph, node, self.storage)
+            found = tuple(way for tier in found for way in ways(self.board, layer, tier))
+        elif lower.runs(state, node):
+            found = (lower.GENERIC,)
         inputs = tuple(
             Layout.PLANAR if name is None or graph.constant(name) is not None else Layout.PLANES for name in node.inputs
         )
         outputs = (Layout.PLANES,) * len(node.outputs)
         empty = any(not graph.type(name).elements for name in (*node.inputs, *node.outputs) if name is not None)
         if empty or Layout.PLANES not in inputs:
-            ways = ()
-        own = tuple(Form(inputs, outputs, way, _UNCUT[: graph.type(node.outputs[0]).rank], way) for way in ways)
+            found = ()
+        uncut = _UNCUT[: graph.type(node.outputs[0]).rank]
+        own = tuple(Form(inputs, outputs, way, uncut, tier_of(way)) for way in found)
         return own if own and self.placement == "device" else (*own, *self.cpu.forms(graph, node))
 
     def seconds(self, work: Work, form: Form, distances: Sequence[int], core: int, active: int) -> float:
-        if form.implementation in _TIERS:
+        if tier_of(form.implementation) in _TIERS:
             return seconds(self.board, work, form.implementation, self.storage)
         return self.cpu.seconds(work, form, distances, core, active)
 
     def weights(self, work: Work, form: Form) -> float:
-        return 0.0 if form.implementation in _TIERS else self.cpu.weights(work, form)
+        return 0.0 if tier_of(form.implementation) in _TIERS else self.cpu.weights(work, form)
 
     def reorder_seconds(self, type: TensorType, source: Layout, destination: Layout, core: int, active: int) -> float:
         here, there = (
@@ -111,22 +116,22 @@ class CudaTarget:
         return self.cpu.grain(graph, node)
 
     def work(self, graph: Graph, node: Node, form: Form) -> tuple[tuple[int, np.ndarray], ...]:
-        return () if form.implementation in _TIERS else self.cpu.work(graph, node, form)
+        return () if tier_of(form.implementation) in _TIERS else self.cpu.work(graph, node, form)
 
     def splittable(self, graph: Graph, node: Node, form: Form) -> bool:
-        return form.implementation in _TIERS or self.cpu.splittable(graph, node, form)
+        return tier_of(form.implementation) in _TIERS or self.cpu.splittable(graph, node, form)
 
     def stored(self, graph: Graph, name: str) -> tuple[DType, tuple[int, ...]]:
         state = State(graph, self.storage)
         return state.dtype(name), state.halo(name)
 
     def lower(self, graph: Graph, node: Node, form: Form) -> Lowered:
-        if form.implementation in _TIERS:
-            return lower.lower(State(graph, self.storage), node, form.implementation, self.rounding)
+        if tier_of(form.implementation) in _TIERS:
+            return lower.lower(State(graph, self.storage), node, form.implementation, self.board, self.rounding)
         return self.cpu.lower(graph, node, form)
 
     def restrict(self, graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part) -> Lowered:
-        if form.implementation not in _TIERS:
+        if tier_of(form.implementation) not in _TIERS:
             return self.cpu.restrict(graph, node, form, lowered, part)
         assert isinstance(node.op, Concat)  # all else is uncut
         return lower.lower_join(State(graph, self.storage), node, part)
@@ -140,12 +145,12 @@ class CudaTarget:
         return self.cpu.lower_sum(node, layout)
 
     def rounded(self, graph: Graph, node: Node, form: Form) -> np.ndarray | None:
-        if form.implementation not in _TIERS:
+        if tier_of(form.implementation) not in _TIERS:
             return self.cpu.rounded(graph, node, form)
         if form.implementation == lower.GENERIC:
             return None
         exact = graph.constant(node.inputs[1])
-        used = convolution.weights_of(graph, node, form.implementation, self.rounding)
+        used = convolution.weights_of(graph, node, tier_of(form.implementation), self.rounding)
         return None if exact is None or np.array_equal(used, exact) else used
 
     def assemble(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -9,7 +10,7 @@ from targets.base import TargetError
 from targets.cuda.geometry import Geometry
 from targets.cuda.layer import ConvLayer
 
-__all__ = ["Tile", "choose", "tile_of"]
+__all__ = ["Tile", "choose", "tile_of", "tiles"]
 
 _WARP = 32
 _MOST_THREADS = 128
@@ -94,27 +95,32 @@ def tile_of(layer: Geometry, rows: int, columns: int, chunk: int | None = None, 
 
 @cache
 def choose(layer: Geometry, channels: int, threads: tuple[int, int] = (96, _MOST_THREADS), pixels: int = 1) -> Tile:
-    """The tile with the fewest instructions for the layer when a thread computes `channels` output channels of so many
-    pixels.
+    """The first of `tiles`. Raises TargetError if not even one row of a tile's input can be loaded at once."""
+    found = tiles(layer, channels, threads, pixels, range(1, min(layer.extent[1], threads[1]) + 1))
+    if not found:
+        raise TargetError(f"a window of {layer.kernel}, dilated by {layer.dilations}, is too wide for a block")
+    return found[0]
 
-    Blocks have between the two numbers of threads, fewer only where the output is small. Raises TargetError if not even
-    one row of a tile's input can be loaded at once.
+
+def tiles(
+    layer: Geometry, channels: int, threads: tuple[int, int], pixels: int = 1, widths: Iterable[int] = ()
+) -> list[Tile]:
+    """Tiles of some widths, those with the fewest instructions for the layer first when a thread computes `channels`
+    output channels of so many pixels. Without `widths` they are those of which a row of the output has just enough.
+
+    Blocks have between the two numbers of threads, fewer only where the output is small.
     """
     height, width = layer.extent
     taps = layer.kernel[0] * layer.kernel[1]
     multiplies = max(1.0, layer.density * channels * taps)  # of an input channel
-    best: tuple[float, int, Tile] | None = None
     fewest = min(threads[0], -(-height // pixels) * width)
-    for columns in range(1, min(width, threads[1]) + 1):
+    found: list[tuple[float, int, Tile]] = []
+    for columns in widths or sorted({-(-width // parts) for parts in range(1, width + 1)}):
         for rows in range(1, min(-(-height // pixels), threads[1] // columns) + 1):
             tile = tile_of(layer, rows, columns, pixels=pixels)
             if tile is None or tile.threads < fewest - _WARP + 1:
                 continue
             down, across = -(-height // tile.down), -(-width // tile.columns)
             issued = multiplies + taps + 2 * tile.passes * pixels + 2 / tile.chunk
-            cost = down * across * tile.threads * issued
-            if best is None or (cost, -columns) < best[:2]:
-                best = (cost, -columns, tile)
-    if best is None:
-        raise TargetError(f"a window of {layer.kernel}, dilated by {layer.dilations}, is too wide for a block")
-    return best[2]
+            found.append((down * across * tile.threads * issued, -columns, tile))
+    return [tile for _, _, tile in sorted(found, key=lambda one: one[:2])]

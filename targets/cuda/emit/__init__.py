@@ -6,6 +6,6 @@ optimisation of sparse CNNs on GPUs", Journal of Software 31(9), 2020, without t
 (targets/cuda/template).
 """
 
-from targets.cuda.emit.conv import Settings, emit, settings_of
+from targets.cuda.emit.conv import CHUNK, Settings, emit, settings_of
 
-__all__ = ["Settings", "emit", "settings_of"]
+__all__ = ["CHUNK", "Settings", "emit", "settings_of"]

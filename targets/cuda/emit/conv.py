@@ -14,9 +14,9 @@ from targets.cuda.layer import ConvLayer
 from targets.cuda.slices import MOST_MULTIPLIES, Slice, channels_a_thread, entries_of, slices_of
 from targets.cuda.tiling import Tile, choose
 
-__all__ = ["Settings", "emit", "settings_of"]
+__all__ = ["CHUNK", "Settings", "emit", "settings_of"]
 
-_POINTWISE_CHUNK = 8
+CHUNK = 8  # input channels that are loaded together for windows of one element
 _MOST_OF_HALVES = 32  # channels a thread: more would need more than 128 registers
 
 
@@ -65,7 +65,7 @@ def _entry(
     body: Pointwise | Window
     if settings.tile is None:
         slack = 0
-        body = Pointwise(b, layer, arithmetic, settings.threads, _POINTWISE_CHUNK)
+        body = Pointwise(b, layer, arithmetic, settings.threads, CHUNK)
         pixels = layer.target.height * layer.target.width * layer.images
         grid = (-(-pixels // (settings.threads * arithmetic.pixels)), 1, len(slices))
     else:

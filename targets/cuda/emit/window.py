@@ -20,9 +20,9 @@ from targets.cuda.layer import ConvLayer
 from targets.cuda.slices import Slice
 from targets.cuda.tiling import Tile
 
-__all__ = ["Window"]
+__all__ = ["AHEAD", "Window"]
 
-_AHEAD = 16  # loads on the way at a time
+AHEAD = 16  # loads on the way at a time
 
 
 class Window:
@@ -123,7 +123,7 @@ class Window:
             for place, channel in enumerate(chunk)
             for p in range(tile.passes)
         ]
-        most = _AHEAD // tile.pixels
+        most = AHEAD // tile.pixels
         return [offsets[i : i + most] for i in range(0, len(offsets), most)]
 
     def _load(self, cursors: Sequence[Cursor], batch: Sequence[tuple[int, int]]) -> list[list[str]]:

@@ -1,6 +1,6 @@
 """Sparse layers whose weights are data: pairs of value and offset that a block streams through shared memory."""
 
 from targets.cuda.stream.conv import conv
-from targets.cuda.stream.tile import Settings, settings_of
+from targets.cuda.stream.tile import Settings, ranked, settings_of
 
-__all__ = ["Settings", "conv", "settings_of"]
+__all__ = ["Settings", "conv", "ranked", "settings_of"]

@@ -47,13 +47,13 @@ def conv(layer: ConvLayer, settings: Settings | None = None) -> Code:
 
 
 def _staged(layer: ConvLayer, settings: Settings) -> tuple[Settings, Tile, Stream]:
-    tile = tile_of(layer, settings)
+    tile = tile_of(layer.geometry, settings)
     return settings, tile, stream_of(layer, settings, tile)
 
 
 def _fitting(layer: ConvLayer) -> tuple[Settings, Tile, Stream]:
     """Settings for the layer, fewer channels staged at a time where weights are crowded in some."""
-    found = _staged(layer, settings_of(layer))
+    found = _staged(layer, settings_of(layer.geometry))
     while _shared(*found) > MOST_SHARED:
         found = _staged(layer, replace(found[0], depth=found[0].depth // 2))
     return found
@@ -156,8 +156,8 @@ class _Body:
             b.emit(f"@{b.new('p', 'setp.ge.u32', x, layer.target.width)} ret")
         slot = b.new("r", "mad.lo.u32", self._block, settings.filters, slot)
         filters = address(b, "filters", slot, DType.U32)
-        for number, own in enumerate(self._sums):
-            filter = b.new("r", "ld.global.nc.u32", f"[{filters}+{4 * number}]")
+        loaded = [b.new("r", "ld.global.nc.u32", f"[{filters}+{4 * i}]") for i in range(settings.channels)]
+        for filter, own in zip(loaded, self._sums, strict=True):
             end = b.label()
             b.emit(f"@{b.new('p', 'setp.eq.u32', filter, _NONE)} bra {end}")
             if layer.bias is not None:

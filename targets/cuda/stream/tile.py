@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from targets.base import TargetError
-from targets.cuda.layer import ConvLayer
+from targets.cuda.geometry import Geometry
 
-__all__ = ["MOST_SHARED", "RUN", "Settings", "Tile", "settings_of", "tile_of"]
+__all__ = ["MOST_SHARED", "RUN", "Settings", "Tile", "ranked", "settings_of", "tile_of"]
 
 MOST_SHARED = 48 * 1024  # bytes of a block
 RUN = 2  # pairs that a thread reads together
@@ -74,7 +74,7 @@ class Tile:
         return self.lines * self.pitch
 
 
-def tile_of(layer: ConvLayer, settings: Settings) -> Tile:
+def tile_of(layer: Geometry, settings: Settings) -> Tile:
     """The input that the pixels of a block need. Lanes of a warp read from different banks as far as a pitch can make
     them."""
     (height, width), (down, across) = layer.kernel, layer.strides
@@ -98,22 +98,27 @@ def _pitch(columns: int, groups: int, lines: int, least: int) -> int:
     return int(pitches[np.argmin(np.diff(banks, axis=1).astype(bool).sum(axis=1) * -1)])
 
 
-def settings_of(layer: ConvLayer) -> Settings:
+@functools.cache
+def settings_of(layer: Geometry) -> Settings:
     """The settings with the fewest cycles of shared memory, which is what these kernels wait for: one for each
     multiply-add of a warp, and some that staging and pairs take."""
-    weights = max(1, int(np.count_nonzero(layer.weights)))
-    best = min(_candidates(layer), key=lambda found: _cost(layer, found[0], found[1], weights), default=None)
+    best = next(iter(ranked(layer)), None)
     if best is None:
         raise TargetError(f"a window of {layer.kernel}, dilated by {layer.dilations}, is too large for shared memory")
-    return best[0]
+    return best
 
 
-def _cost(layer: ConvLayer, settings: Settings, tile: Tile, weights: int) -> float:
-    down, across = -(-layer.target.height // settings.rows), -(-layer.target.width // settings.columns)
+def ranked(layer: Geometry) -> list[Settings]:
+    """All settings, those with the fewest cycles first."""
+    return [found for found, _ in sorted(_candidates(layer), key=lambda found: _cost(layer, *found))]
+
+
+def _cost(layer: Geometry, settings: Settings, tile: Tile) -> float:
+    down, across = -(-layer.extent[0] // settings.rows), -(-layer.extent[1] // settings.columns)
     tiles, warps = down * across * layer.images, settings.places // _WARP
-    filters = layer.weights.shape[0]
+    filters, weights = layer.filters, max(1.0, layer.nonzeros)
     blocks = -(-filters // settings.filters)
-    channels = layer.weights.shape[1] * max(1, settings.filters * layer.group // filters)
+    channels = layer.depth * max(1, settings.filters * layer.group // filters)
     chunks = -(-channels // settings.depth)
     lists = blocks * settings.filters * chunks
     stored = weights + lists * (RUN - 1) / 2
@@ -126,10 +131,9 @@ def _cost(layer: ConvLayer, settings: Settings, tile: Tile, weights: int) -> flo
     return float(each * cycles / blocks * idle)
 
 
-def _candidates(layer: ConvLayer) -> Iterator[tuple[Settings, Tile]]:
-    height, width = layer.target.height, layer.target.width
-    filters, depth = layer.weights.shape[:2]
-    each = filters // layer.group
+def _candidates(layer: Geometry) -> Iterator[tuple[Settings, Tile]]:
+    height, width = layer.extent
+    filters, depth, each = layer.filters, layer.depth, layer.each
     for high in (1, 2, 4, 7, 8):
         for columns in {width, *(min(width, n) for n in (7, 8, 14, 16, 28, 32, 64))}:
             for places in (32, 64, 128):
@@ -145,7 +149,7 @@ def _candidates(layer: ConvLayer) -> Iterator[tuple[Settings, Tile]]:
                     yield from _deep(layer, own, depth * max(1, min(layer.group, own.filters // each)))
 
 
-def _deep(layer: ConvLayer, settings: Settings, channels: int) -> Iterator[tuple[Settings, Tile]]:
+def _deep(layer: Geometry, settings: Settings, channels: int) -> Iterator[tuple[Settings, Tile]]:
     """The settings with some numbers of the block's input channels staged at a time, if one channel fits even if all
     its weights are used."""
     most = settings.filters * (layer.kernel[0] * layer.kernel[1] + RUN - 1) * _PAIR

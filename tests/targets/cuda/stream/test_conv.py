@@ -96,14 +96,14 @@ def test_weights_crowded_in_some_channels() -> None:
     weights[:, 44:80] = sparse(64, 36, 3, 3, density=1)
     layer = layer_of(weights, (7, 7), pads=(1, 1, 1, 1))
     with pytest.raises(TargetError, match="expected at most 49152 bytes of shared memory, got"):
-        conv(layer, settings_of(layer))
+        conv(layer, settings_of(layer.geometry))
     check(layer)
 
 
 def test_pairs_are_the_weights() -> None:
     layer = layer_of(sparse(64, 64, 3, 3, density=0.1), (14, 14), pads=(1, 1, 1, 1))
-    settings = settings_of(layer)
-    stream = stream_of(layer, settings, tile_of(layer, settings))
+    settings = settings_of(layer.geometry)
+    stream = stream_of(layer, settings, tile_of(layer.geometry, settings))
     assert sorted(stream.filters.reshape(-1).tolist()) == list(range(64))
     bits = np.bincount(stream.words.view(np.float32) == 0)
     weights = layer.weights[layer.weights != 0]
@@ -127,4 +127,4 @@ def test_settings_that_need_too_much_shared_memory_are_refused() -> None:
     with pytest.raises(TargetError, match="expected at most 49152 bytes of shared memory, got"):
         conv(layer, Settings(4, 28, 8, 1, 64, 256))
     with pytest.raises(TargetError, match="too large for shared memory"):
-        settings_of(layer_of(sparse(1, 1, 120, 120), (120, 120)))
+        settings_of(layer_of(sparse(1, 1, 120, 120), (120, 120)).geometry)

@@ -1,0 +1,125 @@
+"""Straight-line code: a multiply-add for each weight that is not zero."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+
+from targets.cuda.board import Board
+from targets.cuda.costs.memory import SECTOR, again, sectors
+from targets.cuda.demand import Demand, held, parts_of
+from targets.cuda.emit import CHUNK, Settings
+from targets.cuda.emit.window import AHEAD
+from targets.cuda.geometry import Geometry
+from targets.cuda.model.machine import bytes_of_code
+from targets.cuda.tiling import Tile
+
+__all__ = ["straight"]
+
+_WARP = 32
+_ONCE = 55  # instructions of a thread beside those that are repeated, mostly of addresses
+_BARRIER = 20  # cycles
+
+
+def straight(board: Board, layer: Geometry, settings: Settings) -> dict[str, float]:
+    """Seconds of each of demand.BOUNDS, of all entries of a layer."""
+    each = math.ceil(layer.each / settings.channels)
+    slices = each * layer.group
+    products = layer.nonzeros / slices
+    together = max(1, min(slices, int(settings.multiplies / max(1.0, products))))  # slices of an entry
+    own = (
+        _window(board, layer, settings, settings.tile, together, layer.each / each, products)
+        if settings.tile
+        else (_points(board, layer, settings, together, layer.each / each, products))
+    )
+    entries = {"launch": math.ceil(slices / together)}
+    return {name: part * entries.get(name, slices / together) for name, part in parts_of(own, board).items()}
+
+
+def _window(
+    board: Board, layer: Geometry, settings: Settings, tile: Tile, slices: int, channels: float, products: float
+) -> Demand:
+    taps = layer.taps * layer.used(channels)
+    used = layer.depth * layer.used(channels, layer.taps // layer.depth)
+    chunks, loads = max(1.0, used / tile.chunk), used * tile.passes * tile.pixels
+    down, across = -(-layer.extent[0] // tile.down), -(-layer.extent[1] // tile.columns)
+    tiles, warps = down * across * layer.images, tile.threads // _WARP
+    stores = channels * tile.pixels * (2 if layer.added else 1)
+    lines = used * ((tile.down - 1) * layer.strides[0] + (layer.kernel[0] - 1) * layer.dilations[0] + 1)
+    touched = tiles * slices * lines * sectors(tile.line, layer.size)
+    stored = tiles * slices * stores * tile.rows * sectors(tile.columns, layer.size)
+    batches = math.ceil(tile.chunk * tile.passes * tile.pixels / AHEAD)
+    shared = taps + loads / tile.pixels
+    waits = chunks * (batches * _waits(board, (products + taps) / (chunks * batches)) + _BARRIER)
+    return _demand(
+        board, layer, settings, tiles, warps, tile.shared, slices,
+        products, shared, loads + stores, 3 * channels + 2 * chunks + _ONCE, touched, stored, waits,
+        _conflicts(tile.columns, tile.pitch * layer.strides[0]),
+    )  # fmt: skip
+
+
+def _points(board: Board, layer: Geometry, settings: Settings, slices: int, channels: float, products: float) -> Demand:
+    used = layer.depth * layer.used(channels)
+    tiles, warps = math.ceil(layer.pixels / settings.threads), settings.threads // _WARP
+    stores = channels * (2 if layer.added else 1)
+    touched = tiles * warps * slices * used * sectors(_WARP * layer.strides[1], layer.size)
+    stored = tiles * warps * slices * stores * sectors(_WARP, layer.size)
+    waits = used / CHUNK * _waits(board, products / max(1.0, used / CHUNK))
+    return _demand(
+        board, layer, settings, tiles, warps, 0, slices,
+        products, 0.0, used + stores, 3 * channels + _ONCE, touched, stored, waits, 1.0,
+    )  # fmt: skip
+
+
+def _demand(
+    board: Board,
+    layer: Geometry,
+    settings: Settings,
+    tiles: int,
+    warps: int,
+    shared_bytes: int,
+    slices: int,
+    products: float,
+    shared: float,
+    accesses: float,
+    rest: float,
+    touched: float,
+    stored: float,
+    waits: float,
+    conflicts: float,
+) -> Demand:
+    """Of an entry: instructions of a warp, and sectors of all blocks."""
+    blocks, every = tiles * slices, tiles * slices * warps
+    issued = products + shared + accesses + rest
+    holds = held(board, settings.threads, settings.registers, shared_bytes)
+    written = layer.filters * layer.pixels * layer.size * slices / math.ceil(layer.each / settings.channels)
+    written /= layer.group
+    return Demand(
+        blocks=blocks,
+        warps=warps,
+        held=holds,
+        slots=every * (issued - board.dual_issue * min(shared + accesses, products)),
+        units=every * max(products * _WARP / board.lanes, shared, accesses),
+        banks=every * shared * conflicts,
+        sectors=touched + stored,
+        dram=again(board, layer.source * layer.images, touched * SECTOR, blocks, holds, tiles)
+        + written * (2 if layer.added else 1),
+        code=slices * bytes_of_code(issued, board.sm),
+        slices=slices,
+        alone=issued + board.memory_cycles + waits,
+    )
+
+
+def _waits(board: Board, between: float) -> float:
+    """Cycles that a warp waits for memory if so many pass until it needs what it loads."""
+    return max(0.0, board.memory_cycles - between)
+
+
+@cache
+def _conflicts(columns: int, pitch: int) -> float:
+    """Cycles that a warp takes to read a word for each lane, lines of so many columns `pitch` words apart."""
+    lanes = np.arange(_WARP)
+    banks = (lanes // columns * pitch + lanes % columns) % _WARP
+    return float(np.bincount(banks).max())
