@@ -104,7 +104,7 @@ def measure(name: str, sparsity: float, route: str, arch: str, rounding: str, de
 
 
 def _rounded(own: ConvLayer, rounding: str) -> ConvLayer:
-    return replace(own, weights=rounded(own.weights, rounding, 1e-3)[0])
+    return replace(own, weights=rounded(own.weights) if rounding == "20bit" else own.weights)
 
 
 def _kernels(own: ConvLayer, route: str, channels: int) -> list[Kernel]:

@@ -17,12 +17,13 @@ from edgert import __version__
 from packer.bundle.model import Bundle, Golden, Module, Place, Program
 from packer.bundle.writer import write_bundle
 from packer.errors import ModelError
-from packer.golden import make_golden
+from packer.golden import make_golden, sample
 from packer.importers import import_onnx
 from packer.ir import DType
 from packer.passes import optimize
 from packer.passes.recognise_quantized import recognise_quantized
 from packer.planner import Plan, make_plans
+from packer.planner.budget import within_budget
 from packer.planner.rounding import rounding_of
 from packer.planner.select import Strategy
 from packer.tune.measured import Measured
@@ -98,13 +99,13 @@ def pack(
     error stays near that of others, "fast" all. `precision` is what weights are rounded to: "f32" not at all, "f16", or
     "bf16", with which inputs are rounded too where the target has faster products of bf16. A layer with a weight beyond
     the type's largest number stays float32. On GPUs `weight_rounding` says whether weights are rounded to the 20 bits
-    that an instruction holds: "off", "20bit", or "auto" where a layer's relative error stays below 1e-3; `activations`
-    how floats are stored there, "f32" or "f16"; `placement` whether operators run where they cost least ("cost") or on
-    the GPU wherever they can ("device"); `device_code` whether there is machine code beside the PTX ("cubin"), or PTX
-    alone ("ptx"), which the device compiles when it first loads it. Behind a target with a GPU come the programs of its
-    processor alone.
-    `measured` has what is known of the devices that targets (by name) stand
-    for; without it costs are those of the targets' models, and the same model gives the same bundle anywhere.
+    that an instruction holds: "off", "20bit", or while outputs move by less than 1e-3 of the largest number ("auto") or
+    by less than a number that is given, small layers staying exact first; `activations` how floats are stored there,
+    "f32" or "f16"; `placement` whether operators run where they cost least ("cost") or on the GPU wherever they can
+    ("device"); `device_code` whether there is machine code beside the PTX ("cubin"), or PTX alone ("ptx"), which the
+    device compiles when it first loads it. Behind a target with a GPU come the programs of its processor alone.
+    `measured` has what is known of the devices that targets (by name) stand for; without it costs are those of the
+    targets' models, and the same model gives the same bundle anywhere.
     With `golden` the bundle carries a sample and the tolerances (|got - want| <= atol + rtol * max|want|) its self-test
     uses; without `rtol` it is 1e-4, or with rounded weights four times what rounding them does to the sample, if that
     is more.
@@ -186,6 +187,7 @@ def compile_model(
     imported = recognise_quantized(import_onnx(model, shapes=shapes or {}, constants=constants or {}))
     tell("optimize", 0.0)
     graph = optimize(imported)
+    inputs = {name: sample(name, graph.type(name)) for name in graph.inputs}
     plans: list[tuple[Target, Plan]] = []
     for number, target in enumerate(chosen):
         tell("plan", number / len(chosen))
@@ -197,14 +199,14 @@ def compile_model(
             graph, target, counts,
             implementation=implementation, search=search, partial_sums=partial_sums, records=records,
         )  # fmt: skip
-        plans += ((target, plan) for plan in made)
+        plans += ((target, within_budget(plan, inputs)) for plan in made)
     roundings = [rounding_of(plan) for _, plan in plans]
     goldens: tuple[Golden, ...] = ()
     errors: Sequence[float | None] = [None] * len(plans)
     if golden:
         tell("golden", 0.0)
-        sample, errors = make_golden(imported, atol, rtol, graph, roundings)
-        goldens = (sample,)
+        answers, errors = make_golden(imported, atol, rtol, graph, roundings)
+        goldens = (answers,)
     programs = []
     for number, ((target, plan), rounding, error) in enumerate(zip(plans, roundings, errors, strict=True)):
         tell("lower", number / len(plans))

@@ -12,6 +12,7 @@ from packer.bundle.model import Golden
 from packer.errors import ModelError
 from packer.ir import DType, Graph, TensorType
 from packer.ir.evaluate import evaluate
+from packer.ir.rounding import difference
 from packer.planner.rounding import Rounding
 
 __all__ = ["make_golden", "sample"]
@@ -59,7 +60,7 @@ def make_golden(
                 if rounding.halves:
                     _require_finite(moved, results, graph.outputs)
                 found = max((_distance(moved[name], results[name]) for name in graph.outputs), default=0.0)
-                largest = max([largest, *(_difference(moved[name], results[name]) for name in graph.outputs)])
+                largest = max([largest, *(difference(moved[name], results[name]) for name in graph.outputs)])
             known.append((rounding, found))
         errors.append(found)
     golden = Golden(inputs, outputs, atol, max(_RTOL, _MARGIN * largest) if rtol is None else rtol)
@@ -89,12 +90,3 @@ def _distance(got: np.ndarray, want: np.ndarray) -> float:
     finite = np.isfinite(want)
     size = float(np.linalg.norm(want[finite]))
     return float(np.linalg.norm(got[finite] - want[finite])) / size if size else 0.0
-
-
-def _difference(got: np.ndarray, want: np.ndarray) -> float:
-    """The largest difference of numbers relative to the largest magnitude wanted; 0 for integers."""
-    if want.dtype.kind != "f":
-        return 0.0
-    finite = np.isfinite(got) & np.isfinite(want)
-    got, want = got[finite], want[finite]
-    return float(np.abs(got - want).max(initial=0) / max(np.abs(want).max(initial=0), 1e-30))

@@ -245,6 +245,16 @@ class Target(Protocol):
         """The target whose programs are put behind its own, for machines where the device cannot be used; or ""."""
         ...
 
+    @property
+    def budget(self) -> float:
+        """How far rounded weights may move the network's outputs, relative to the largest number of each: 0 if none are
+        rounded, infinite if all are that can be."""
+        ...
+
+    def keeping(self, exact: frozenset[str]) -> Target:
+        """The target that rounds none of these weights."""
+        ...
+
     def rounded(self, graph: Graph, node: Node, form: Form) -> np.ndarray | None:
         """The constant weights of `node`, its second input, as `form` rounds them; None if it does not."""
         ...

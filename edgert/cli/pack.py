@@ -42,7 +42,9 @@ def pack(
     weight_rounding: Annotated[
         str,
         typer.Option(
-            "--weight-rounding", metavar="off|auto|20bit", help="To what instructions of a GPU hold; auto: within 1e-3."
+            "--weight-rounding",
+            metavar="off|auto|20bit|ERROR",
+            help="To what instructions of a GPU hold; auto: while outputs move by less than 1e-3.",
         ),
     ] = "auto",
     activations: Annotated[

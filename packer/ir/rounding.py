@@ -1,4 +1,4 @@
-"""Float32 rounded to 16 bits, and what rounded weights do to a layer."""
+"""Float32 rounded to 16 bits, and what rounding does to a layer and to results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from packer.ir.types import DType
 
-__all__ = ["nearest", "relative_error"]
+__all__ = ["difference", "nearest", "relative_error"]
 
 _WINDOWS = 32
 
@@ -31,3 +31,12 @@ def relative_error(exact: np.ndarray, used: np.ndarray) -> float:
     size = float(np.linalg.norm((windows @ filters.T).astype(np.float64)))
     wrong = (used.reshape(filters.shape) - filters).astype(np.float32)  # exact: both have the same exponent, or nearly
     return float(np.linalg.norm((windows @ wrong.T).astype(np.float64))) / size if size else 0.0
+
+
+def difference(got: np.ndarray, want: np.ndarray) -> float:
+    """The largest difference of finite numbers relative to the largest magnitude wanted; 0 for integers."""
+    if want.dtype.kind != "f":
+        return 0.0
+    finite = np.isfinite(got) & np.isfinite(want)
+    got, want = got[finite], want[finite]
+    return float(np.abs(got - want).max(initial=0) / max(np.abs(want).max(initial=0), 1e-30))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import tomllib
 from collections.abc import Callable, Sequence
@@ -90,6 +91,13 @@ class CpuTarget:
     @property
     def fallback(self) -> str:
         return ""
+
+    @property
+    def budget(self) -> float:
+        return math.inf
+
+    def keeping(self, exact: frozenset[str]) -> CpuTarget:
+        return self
 
     def rounded(self, graph: Graph, node: Node, form: Form) -> np.ndarray | None:
         dtype = stored_type(form.implementation)

@@ -66,20 +66,20 @@ def geometry_of(graph: Graph, node: Node, storage: DType) -> Geometry:
     return Geometry.of(node.op, types, graph.type(node.outputs[0]), density, storage)
 
 
-def weights_of(graph: Graph, node: Node, tier: str, rounding: str) -> np.ndarray:
-    """The weights that a convolution computes with in a tier: those in instructions are rounded as asked for."""
+def weights_of(graph: Graph, node: Node, tier: str, exact: bool) -> np.ndarray:
+    """The weights that a convolution computes with in a tier: those in instructions are rounded, or `exact`."""
     weights = graph.constant(node.inputs[1])
     assert weights is not None
-    return rounded(weights, rounding)[0] if tier in _INSTRUCTIONS else weights
+    return rounded(weights) if tier in _INSTRUCTIONS and not exact else weights
 
 
-def layer_of(state: State, node: Node, tier: str, rounding: str) -> ConvLayer:
+def layer_of(state: State, node: Node, tier: str, exact: bool) -> ConvLayer:
     """The layer that a node is in a tier."""
     op, graph = node.op, state.graph
     assert isinstance(op, Conv)
     x, _, b, residual = (*node.inputs, None, None)[:4]
     return ConvLayer(
-        weights_of(graph, node, tier, rounding),
+        weights_of(graph, node, tier, exact),
         graph.constant(b),
         state.planes(x or ""),
         state.planes(node.outputs[0]),

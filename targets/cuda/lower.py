@@ -31,13 +31,13 @@ def runs(state: State, node: Node) -> bool:
     return _generic(state, node) is not None
 
 
-def lower(state: State, node: Node, implementation: str, board: Board, rounding: str) -> Lowered:
-    """The step for a node."""
+def lower(state: State, node: Node, implementation: str, board: Board, exact: bool) -> Lowered:
+    """The step for a node, with weights that are rounded to immediates or `exact`."""
     if implementation == GENERIC:
         code = _generic(state, node)
         assert code is not None
     else:
-        layer = convolution.layer_of(state, node, tier_of(implementation), rounding)
+        layer = convolution.layer_of(state, node, tier_of(implementation), exact)
         code = convolution.code_of(layer, settings(board, layer.geometry, implementation))
     return launch(code, [None if name is None else Operand(name, layout=Layout.PLANES) for name in node.inputs])
 

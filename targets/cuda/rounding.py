@@ -6,14 +6,13 @@ Other weights come from the constant bank, or from an additional move. sm_70 and
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from packer.ir.rounding import relative_error
+__all__ = ["budget_of", "round20", "rounded"]
 
-__all__ = ["ROUNDINGS", "round20", "rounded"]
-
-ROUNDINGS = ("off", "auto", "20bit")
-BUDGET = 1e-3  # relative error of a layer
+_BUDGETS = {"off": 0.0, "auto": 1e-3, "20bit": math.inf}
 _DROPPED = 12  # bits of a float32 that an immediate lacks
 
 
@@ -30,15 +29,24 @@ def round20(weights: np.ndarray) -> np.ndarray:
     return np.where(special, bits, kept).astype(np.uint32).view(np.float32).reshape(weights.shape)
 
 
-def rounded(weights: np.ndarray, rounding: str, budget: float = BUDGET) -> tuple[np.ndarray, float]:
-    """The weights to use and their relative error: "off" changes nothing, "20bit" rounds, "auto" rounds if the error
-    is within `budget`. A weight that is not zero never becomes zero, so the work stays the same."""
-    if rounding not in ROUNDINGS:
-        raise ValueError(f"weight rounding: expected {', '.join(ROUNDINGS)}, got '{rounding}'")
+def rounded(weights: np.ndarray) -> np.ndarray:
+    """The weights that become immediates: a weight that is not zero never becomes zero, so the work stays the same."""
     exact = np.ascontiguousarray(weights, np.float32)
-    if rounding == "off":
-        return exact, 0.0
     used = round20(exact)
-    used = np.where((used == 0) & (exact != 0), exact, used)
-    error = relative_error(exact, used)
-    return (used, error) if rounding == "20bit" or error <= budget else (exact, 0.0)
+    return np.where((used == 0) & (exact != 0), exact, used)
+
+
+def budget_of(setting: str) -> float:
+    """How far rounding may move a network's outputs: that of "off", "auto" or "20bit", or a positive number.
+
+    Raises ValueError for anything else.
+    """
+    if setting in _BUDGETS:
+        return _BUDGETS[setting]
+    try:
+        budget = float(setting)
+    except ValueError:
+        budget = math.nan
+    if not 0 < budget < math.inf:
+        raise ValueError(f"weight rounding: expected {', '.join(_BUDGETS)} or a positive number, got '{setting}'")
+    return budget

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,7 @@ from targets.cuda.board import BOARDS, Board
 from targets.cuda.cache import Cache
 from targets.cuda.cost import move_seconds, seconds
 from targets.cuda.ranking import tier_of, ways
-from targets.cuda.rounding import ROUNDINGS
+from targets.cuda.rounding import budget_of
 from targets.cuda.state import State
 from targets.cuda.toolchain import assemble_all
 from targets.machine import Machine
@@ -34,16 +35,17 @@ _CODES = ("cubin", "ptx")
 
 @dataclass(frozen=True, slots=True)
 class CudaTarget:
-    """A board. `rounding` says how weights become immediates ("off", "auto" if those have 20 bits and the relative
-    error of the layer stays below 1e-3, "20bit"), `storage` how floats are stored on the device. `placement` is "cost",
-    or "device" for all that can run there; with `device_code` "ptx" there is no machine code."""
+    """A board. `budget` bounds what rounding weights to immediates does, `exact` are those that are not rounded;
+    `storage` is how floats are stored on the device. `placement` is "cost", or "device" for all that can run there;
+    with `device_code` "ptx" there is no machine code."""
 
     board: Board
     cpu: Target
-    rounding: str
+    budget: float
     storage: DType
     placement: str
     device_code: str
+    exact: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -127,7 +129,7 @@ class CudaTarget:
 
     def lower(self, graph: Graph, node: Node, form: Form) -> Lowered:
         if tier_of(form.implementation) in _TIERS:
-            return lower.lower(State(graph, self.storage), node, form.implementation, self.board, self.rounding)
+            return lower.lower(State(graph, self.storage), node, form.implementation, self.board, self._exact(node))
         return self.cpu.lower(graph, node, form)
 
     def restrict(self, graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part) -> Lowered:
@@ -144,14 +146,20 @@ class CudaTarget:
     def lower_sum(self, node: Node, layout: Layout) -> tuple[Lowered, tuple[str, ...]]:
         return self.cpu.lower_sum(node, layout)
 
+    def keeping(self, exact: frozenset[str]) -> CudaTarget:
+        return replace(self, exact=exact)
+
     def rounded(self, graph: Graph, node: Node, form: Form) -> np.ndarray | None:
         if tier_of(form.implementation) not in _TIERS:
             return self.cpu.rounded(graph, node, form)
         if form.implementation == lower.GENERIC:
             return None
         exact = graph.constant(node.inputs[1])
-        used = convolution.weights_of(graph, node, tier_of(form.implementation), self.rounding)
+        used = convolution.weights_of(graph, node, tier_of(form.implementation), self._exact(node))
         return None if exact is None or np.array_equal(used, exact) else used
+
+    def _exact(self, node: Node) -> bool:
+        return not self.budget or not self.exact.isdisjoint(node.inputs)
 
     def assemble(
         self, modules: Sequence[str], progress: Callable[[int, int], None] | None = None
@@ -173,7 +181,6 @@ def create(
 ) -> Target:
     """The target called `name`, a board or an alias of one; raises TargetError for an unknown setting."""
     for name_of, known, got in (
-        ("weight rounding", ROUNDINGS, weight_rounding),
         ("activations", _STORAGES, activations),
         ("placement", _PLACEMENTS, placement),
         ("device code", _CODES, device_code),
@@ -181,7 +188,11 @@ def create(
         if got not in known:
             raise TargetError(f"{name_of}: expected {', '.join(known)}, got '{got}'")
     board = next(board for board in BOARDS.values() if name in (board.name, *board.aliases))
-    if weight_rounding == "auto" and board.sm >= _ALL_BITS:
-        weight_rounding = "off"
+    try:
+        budget = budget_of(weight_rounding)
+    except ValueError as error:
+        raise TargetError(str(error)) from None
+    if budget < math.inf and board.sm >= _ALL_BITS:
+        budget = 0.0
     cpu = resolve(board.cpu, winograd=winograd, precision=precision)
-    return CudaTarget(board, cpu, weight_rounding, _STORAGES[activations], placement, device_code)
+    return CudaTarget(board, cpu, budget, _STORAGES[activations], placement, device_code)

@@ -166,7 +166,7 @@ def test_planes_with_halos_share_memory_with_their_like_alone() -> None:
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ({"weight_rounding": "19bit"}, "weight rounding: expected off, auto, 20bit, got '19bit'"),
+        ({"weight_rounding": "19bit"}, "weight rounding: expected off, auto, 20bit or a positive number, got '19bit'"),
         ({"activations": "f8"}, "activations: expected f32, f16, got 'f8'"),
         ({"placement": "gpu"}, "placement: expected cost, device, got 'gpu'"),
         ({"device_code": "sass"}, "device code: expected cubin, ptx, got 'sass'"),
@@ -204,6 +204,21 @@ def test_errors_of_layers_and_network_are_told() -> None:
     assert 1e-5 < whole < 1e-3
     _, layers, whole = rounding_of("jetson", weight_rounding="off")
     assert (set(layers.values()), whole) == ({None}, 0.0)
+
+
+def test_small_layers_are_exact_first_if_the_budget_wants_it() -> None:
+    _, every, whole = rounding_of("jetson", weight_rounding="20bit")
+    assert whole is not None
+    found = []
+    for budget in (1.0, 4 * whole, 1e-9):
+        _, layers, error = rounding_of("jetson", weight_rounding=str(budget))
+        assert error is not None
+        assert error <= budget
+        found.append({name for name, own in layers.items() if own})
+    assert found[0] == {name for name, own in every.items() if own} > found[1] > found[2] == set()
+    non_zeros = {tensor.name: np.count_nonzero(numpy_helper.to_array(tensor)) for tensor in network().graph.initializer}
+    weights = {node.name: non_zeros[node.input[1]] for node in network().graph.node if node.op_type == "Conv"}
+    assert min(weights[name] for name in found[1]) >= max(weights[name] for name in found[0] - found[1])
 
 
 def test_immediates_of_32_bits_hold_all_weights() -> None:
