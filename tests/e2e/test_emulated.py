@@ -9,6 +9,7 @@ import pytest
 
 import edgert
 from edgert.errors import NoProgramError
+from edgert.selftest import selftest
 from packer.api import pack
 from tests.e2e.conftest import relative_error, tensor
 from tests.e2e.emulated import emulated
@@ -45,6 +46,19 @@ def test_vectors(models: Path, tmp_path: Path, name: str, rounding: str, toleran
             assert relative_error(outputs[info.name], tensor(folder / f"output_{i}.pb")) < tolerance, info.name
 
 
+@pytest.mark.parametrize("seed", [pytest.param(s, marks=[pytest.mark.slow] if s % 12 else []) for s in range(SEEDS)])
+def test_random_networks_stored_as_halves(seed: int, tmp_path: Path) -> None:
+    """Integers may jump where what they are made of is rounded; they are not compared."""
+    network = random_network(seed)
+    with emulated(network.model, tmp_path / "model.edge", weight_rounding="off", activations="f16") as session:
+        found = session.run(network.inputs)
+    for name, want in network.outputs.items():
+        assert (found[name].dtype, found[name].shape) == (want.dtype, want.shape), name
+        if want.dtype.kind == "f":
+            scale = max(1.0, float(np.abs(want).max(initial=0)))
+            np.testing.assert_allclose(found[name], want, rtol=0, atol=1e-2 * scale, err_msg=name)
+
+
 def test_half_precision_in_memory(models: Path, tmp_path: Path) -> None:
     name = "lenet5_dense"
     folder = models / "vectors" / name / "test_data_set_0"
@@ -53,6 +67,13 @@ def test_half_precision_in_memory(models: Path, tmp_path: Path) -> None:
         (got,) = session.run({session.inputs[0].name: x}).values()
     assert 0 < relative_error(got, want) < 1e-2
     assert np.argmax(got) == np.argmax(want)
+
+
+@pytest.mark.parametrize("options", [{"weight_rounding": "20bit"}, {"activations": "f16"}], ids=str)
+def test_the_sample_is_met_within_its_tolerance(models: Path, tmp_path: Path, options: dict[str, str]) -> None:
+    path, model = tmp_path / "model.edge", models / "onnx" / "lenet5_dns_sparse.onnx"
+    pack(model, path, targets=["jetson"], placement="device", device_code="ptx", **options)  # type: ignore[arg-type]
+    assert selftest(path, target="jetson", emulate=True, runs=1).passed
 
 
 def test_nothing_to_emulate_says_why(tmp_path: Path) -> None:
