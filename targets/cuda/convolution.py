@@ -27,7 +27,7 @@ __all__ = ["code_of", "geometry_of", "layer_of", "tiers", "weights_of"]
 
 _INSTRUCTIONS = ("t1", "t1c")  # the tiers with weights in them
 _SPARSE = 0.7  # density from which on skipping zeros cannot pay
-_MOST_CODE = 1 << 20  # multiply-adds of a layer as instructions
+_MOST_CODE = 72 << 10  # multiply-adds of a layer as instructions: 0.75 MB, which no cache supplies
 _WIDEST = 128  # elements of a row under a window that straight-line code stages
 _LARGEST = 2048  # elements of a channel under 8 x 8 windows, which sparse layers stage
 _FEWEST = 8  # output channels of a group that share what a thread loads

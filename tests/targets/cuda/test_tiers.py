@@ -38,11 +38,13 @@ def kernel(target: str, shape: tuple[int, ...], size: int, density: float, **op:
         ("jetson", (512, 512, 3, 3), 7, 0.1, "streamed"),  # 2.5 MB of code for 49 pixels
         ("jetson", (512, 512, 3, 3), 7, 0.6, "dense"),
         ("jetson", (64, 64, 3, 3), 28, 0.9, "dense"),
+        ("jetson", (1024, 1024, 1, 1), 28, 0.05, "straight-line"),
+        ("jetson", (1024, 1024, 1, 1), 28, 0.1, "streamed"),  # 1.1 MB of code
         ("h200", (256, 256, 3, 3), 14, 0.1, "streamed"),
     ],
 )
 def test_the_cheapest_tier(target: str, shape: tuple[int, ...], size: int, density: float, expected: str) -> None:
-    assert kernel(target, shape, size, density, pads=[1, 1, 1, 1]) == expected
+    assert kernel(target, shape, size, density, pads=[shape[2] // 2] * 4) == expected
 
 
 @pytest.mark.parametrize(
