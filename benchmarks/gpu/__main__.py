@@ -31,7 +31,8 @@ SECTIONS = {
     "correctness": 90.0,
     "operators": 190.0,
     "networks": 150.0,
-    "supply": 45.0,
+    "supply": 40.0,
+    "pictures": 2.0,
 }
 _BUILDS = ROOT / "build" / "gpu-session"
 

@@ -27,6 +27,7 @@ class Session:
 
     def __init__(self, output: Path, seconds: float, emulated: bool) -> None:
         self.output, self.emulated = output, emulated
+        output.parent.mkdir(parents=True, exist_ok=True)
         self.result: dict[str, Any] = {"emulated": emulated, "sections": {}}
         self._end = time.monotonic() + seconds
         self._deadline = self._end
@@ -102,7 +103,6 @@ class Session:
 
     def save(self) -> None:
         """Write the file; it is whole at any time."""
-        self.output.parent.mkdir(parents=True, exist_ok=True)
         beside = self.output.with_suffix(".part")
         beside.write_text(json.dumps(self.result, indent=1) + "\n")
         os.replace(beside, self.output)

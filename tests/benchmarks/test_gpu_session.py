@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 from benchmarks.gpu.__main__ import SECTIONS
 from edgert import _native
@@ -32,6 +33,8 @@ def test_all_sections(tmp_path: Path) -> None:
     for name, section in sections.items():
         assert section["rows"], (name, section)
         assert not [note for note in section.get("notes", []) if "failed" in note.lower()], section["notes"]
+    for row in sections["pictures"]["rows"]:
+        ElementTree.parse(tmp_path / row["file"])
     assert all(row["failed"] == 0 < row["passed"] for row in sections["correctness"]["rows"])
 
 
