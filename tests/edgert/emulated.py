@@ -9,7 +9,7 @@ import pytest
 
 from tests.targets.cuda.driver import library
 
-__all__ = ["emulator"]
+__all__ = ["emulator", "nothing_left"]
 
 
 @pytest.fixture(autouse=True)
@@ -20,4 +20,9 @@ def emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.delenv(f"EDGERT_EMULATOR_{name}", raising=False)
     yield
     gc.collect()
-    assert (library().edgertEmulatorObjects(), library().edgertEmulatorBytes()) == (0, 0)
+    assert nothing_left()
+
+
+def nothing_left() -> bool:
+    """Whether all that was had of the driver has been given back."""
+    return (library().edgertEmulatorObjects(), library().edgertEmulatorBytes()) == (0, 0)

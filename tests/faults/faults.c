@@ -1,5 +1,6 @@
 /* Bundles given as arguments, used from opening to closing while every allocation, file, mapping and thread is refused in
- * turn, once and from then on: a clean error or success, and nothing stays allocated. */
+ * turn, once and from then on: a clean error or success, and nothing stays allocated. With EDGERT_CUDA_LIBRARY, the
+ * emulator, so is every call of the driver. */
 #include <stdatomic.h>
 
 #include "../runtime_c/refuse.h"
@@ -44,7 +45,7 @@ static edgert_status bind(edgert_session *session) {
 /* Everything a program does with the library. */
 static edgert_status use(const char *path) {
   edgert_open_options open_options = {.struct_size = sizeof open_options, .threads = 2};
-  edgert_session_options options = {.struct_size = sizeof options, .threads = 2};
+  edgert_session_options options = {.struct_size = sizeof options, .threads = 2, .allow_native = 1};
   edgert_bundle *bundle;
   edgert_session *session = NULL;
   int before = atomic_load(&held);
@@ -66,8 +67,29 @@ static edgert_status use(const char *path) {
   return status;
 }
 
+static void refuse_driver_calls(const char *path) {
+  static const char *const functions[] = {
+#define REQUIRED(name, parameters) #name,
+#define OPTIONAL                   REQUIRED
+#include "backends/cuda/functions.def"
+#undef OPTIONAL
+#undef REQUIRED
+  };
+  for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+    for (int call = 0; call < 16; call++) { /* 0: each one */
+      char fail[128];
+      snprintf(fail, sizeof fail, "%s:%d:CUDA_ERROR_LAUNCH_FAILED", functions[i], call);
+      CHECK(setenv("EDGERT_EMULATOR_FAIL", fail, 1) == 0);
+      (void)use(path);
+    }
+  }
+  CHECK(unsetenv("EDGERT_EMULATOR_FAIL") == 0);
+}
+
 int main(int count, char **arguments) {
   uint32_t operations = 0, failures = 0;
+  if (getenv("EDGERT_CUDA_LIBRARY"))
+    for (int i = 1; i < count; i++) refuse_driver_calls(arguments[i]);
   for (int i = 1; i < count; i++) operations += refuse_each(use, arguments[i], &failures);
   printf("%d bundles, %u operations, %u clean errors\n", count - 1, operations, failures);
   CHECK(count > 1 && failures > operations); /* hardly any of them can be done without */

@@ -36,9 +36,17 @@ static ert_text need(const edgert_bundle *bundle, ert_table program, const edger
   }
 }
 
+/* Asks again about a program that could not run, for its message; a device may have come back meanwhile. */
+static edgert_status retry(const edgert_bundle *bundle, ert_table program, const edgert_session_options *options,
+                           ert_table *out) {
+  *out = program;
+  return ert_program_runnable(bundle, program, options);
+}
+
 /* No program can run: why not, target by target. */
-static edgert_status explain(const edgert_bundle *bundle, ert_vector programs, const edgert_session_options *options) {
-  if (programs.count == 1) return ert_program_runnable(bundle, ert_item(programs, 0), options);
+static edgert_status explain(const edgert_bundle *bundle, ert_vector programs, const edgert_session_options *options,
+                             ert_table *out) {
+  if (programs.count == 1) return retry(bundle, ert_item(programs, 0), options, out);
   ert_text reasons = {""};
   for (uint32_t i = 0; i < programs.count && i < 16; i++) {
     if (is_repeated(programs, i)) continue;
@@ -74,7 +82,7 @@ static bool better(uint32_t cores, uint32_t best, uint32_t threads) {
 edgert_status ert_program_choose(const edgert_bundle *bundle, const edgert_session_options *options, ert_table *out) {
   ert_vector programs = ert_items(bundle->root, ERT_FIELD_BUNDLE_PROGRAMS);
   const char *wanted = options->target ? options->target : first_target(bundle, programs, options);
-  if (!wanted) return explain(bundle, programs, options);
+  if (!wanted) return explain(bundle, programs, options, out);
   uint32_t best = 0;
   ert_table refused = NULL;
   for (uint32_t i = 0; i < programs.count; i++) {
@@ -90,5 +98,5 @@ edgert_status ert_program_choose(const edgert_bundle *bundle, const edgert_sessi
     *out = program;
   }
   if (best > 0) return EDGERT_OK;
-  return refused ? ert_program_runnable(bundle, refused, options) : no_such_target(programs, wanted);
+  return refused ? retry(bundle, refused, options, out) : no_such_target(programs, wanted);
 }

@@ -21,6 +21,7 @@ static void destroy_contents(CUcontext c) {
   for (CUevent e; (e = emu_object_any(EMU_EVENT, c));) emu_object_destroy(e);
   for (CUgraph g; (g = emu_object_any(EMU_GRAPH, c)); emu_object_destroy(g)) emu_list_clear(&g->work);
   for (CUgraphExec g; (g = emu_object_any(EMU_GRAPH_EXEC, c)); emu_object_destroy(g)) emu_list_clear(&g->work);
+  for (CUlinkState l; (l = emu_object_any(EMU_LINK, c));) emu_link_destroy(l);
   for (CUmodule m; (m = emu_object_any(EMU_MODULE, c)); emu_object_destroy(m)) {
     for (struct emu_function *f = m->functions, *next; f; f = next) next = f->next, free(f);
     ptx_program_free(&m->program);

@@ -173,6 +173,8 @@ CUresult emu_forbid_capture(void);
 /* Loads a PTX text or an image of cuLinkComplete into a new module. */
 CUresult emu_module_load(const void *image, size_t bytes, char message[512], CUmodule *module);
 
+void emu_link_destroy(CUlinkState link);
+
 /* Finishes a capture: its streams are free again. */
 void emu_capture_end(emu_capture *capture);
 

@@ -129,6 +129,12 @@ struct emu_link {
   emu_jit jit;
 };
 
+void emu_link_destroy(CUlinkState l) {
+  free(l->texts);
+  free(l->image);
+  emu_object_destroy(l);
+}
+
 EMU_EXPORT CUresult cuLinkCreate_v2(unsigned count, int *options, void **values, CUlinkState *state) {
   EMU_CALL("cuLinkCreate_v2", true);
   if (!state) return CUDA_ERROR_INVALID_VALUE;
@@ -182,8 +188,6 @@ EMU_EXPORT CUresult cuLinkComplete(CUlinkState l, void **cubin, size_t *bytes) {
 EMU_EXPORT CUresult cuLinkDestroy(CUlinkState l) {
   EMU_CALL("cuLinkDestroy", true);
   if (!emu_object_valid(l, EMU_LINK)) return CUDA_ERROR_INVALID_HANDLE;
-  free(l->texts);
-  free(l->image);
-  emu_object_destroy(l);
+  emu_link_destroy(l);
   return CUDA_SUCCESS;
 }
