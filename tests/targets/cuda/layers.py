@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from packer.ir import DType
 from packer.ir.ops import Activation
 from targets.cuda.layer import ConvLayer, Planes
 
-__all__ = ["ACTIVATIONS", "any_layer", "layer_of", "random_layer"]
+__all__ = ["ACTIVATIONS", "any_layer", "layer_of", "random_layer", "with_halves"]
 
 ACTIVATIONS = (
     Activation("identity"),
@@ -97,3 +98,16 @@ def any_layer(seed: int) -> ConvLayer:
         layer = replace(layer, added=added)
     activations = (None, *ACTIVATIONS)
     return replace(layer, activation=activations[int(rng.integers(len(activations)))])
+
+
+def with_halves(layer: ConvLayer, seed: int) -> ConvLayer:
+    """The layer with some of its activations stored as f16."""
+    halves = np.random.default_rng(seed).random(3) < 0.7
+    kept = (layer.source, layer.target, layer.added)
+    source, target, added = (
+        replace(planes, dtype=DType.F16) if planes and half else planes
+        for planes, half in zip(kept, halves, strict=True)
+    )
+    assert source
+    assert target
+    return replace(layer, source=source, target=target, added=added)

@@ -15,7 +15,7 @@ from targets.cuda.dense.pack import terms_of
 from targets.cuda.layer import ConvLayer, Planes
 from tests.targets.cuda.executed import data_of, expected
 from tests.targets.cuda.launch import run
-from tests.targets.cuda.layers import ACTIVATIONS, any_layer, layer_of
+from tests.targets.cuda.layers import ACTIVATIONS, any_layer, layer_of, with_halves
 
 
 def check(layer: ConvLayer, tile: Tile | None = None, seed: int = 0) -> None:
@@ -50,15 +50,7 @@ def test_tiles(tile: Tile) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_halves(seed: int) -> None:
-    layer, halves = any_layer(seed), np.random.default_rng(seed).random(3) < 0.7
-    kept = (layer.source, layer.target, layer.added)
-    source, target, added = (
-        replace(planes, dtype=DType.F16) if planes and half else planes
-        for planes, half in zip(kept, halves, strict=True)
-    )
-    assert source
-    assert target
-    check(replace(layer, source=source, target=target, added=added), seed=seed)
+    check(with_halves(any_layer(seed), seed), seed=seed)
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS, ids=lambda a: f"{a.kind}({a.alpha:g},{a.beta:g})")

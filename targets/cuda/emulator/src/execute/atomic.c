@@ -1,33 +1,12 @@
 /* The arithmetic of atomic operations. */
-#include <math.h>
-#include <string.h>
-
 #include "execute/block.h"
 
-static float as_single(uint64_t bits) {
-  uint32_t low = (uint32_t)bits;
-  float x;
-  memcpy(&x, &low, sizeof x);
-  return x;
-}
-
-static double as_double(uint64_t bits) {
-  double x;
-  memcpy(&x, &bits, sizeof x);
-  return x;
-}
-
-static uint64_t of_single(float x) {
-  uint32_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  return bits;
-}
-
-static uint64_t of_double(double x) {
+/* A number as its bits, those of a float being the low ones. */
+typedef union number {
   uint64_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  return bits;
-}
+  float single;
+  double twice;
+} number;
 
 static uint64_t add_half(uint64_t a, uint64_t b) {
   return emu_float_to_half((double)emu_half_to_float((uint16_t)a) + (double)emu_half_to_float((uint16_t)b),
@@ -35,11 +14,14 @@ static uint64_t add_half(uint64_t a, uint64_t b) {
 }
 
 static uint64_t add(ptx_type type, uint64_t old, uint64_t value) {
+  number x = {old}, y = {value}, sum = {0};
   switch (type) {
     case T_F32:
-      return of_single(as_single(old) + as_single(value));
+      sum.single = x.single + y.single;
+      return sum.bits;
     case T_F64:
-      return of_double(as_double(old) + as_double(value));
+      sum.twice = x.twice + y.twice;
+      return sum.bits;
     case T_F16:
       return add_half(old, value);
     case T_F16X2:

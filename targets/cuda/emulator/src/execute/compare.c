@@ -11,22 +11,26 @@
     return m;                             \
   } while (0)
 
+/* Where a NaN holds for nothing. */
+#define IN_ORDER           \
+  case CMP_EQ:             \
+    COLLECT(a[i] == b[i]); \
+  case CMP_LT:             \
+    COLLECT(a[i] < b[i]);  \
+  case CMP_LE:             \
+    COLLECT(a[i] <= b[i]); \
+  case CMP_GT:             \
+    COLLECT(a[i] > b[i]);  \
+  case CMP_GE:             \
+    COLLECT(a[i] >= b[i]);
+
 #define INTEGERS(name, type)                                                    \
   EMU_CLONES static uint32_t name(unsigned how, const void *x, const void *y) { \
     const type *a = x, *b = y;                                                  \
     switch (how) {                                                              \
-      case CMP_EQ:                                                              \
-        COLLECT(a[i] == b[i]);                                                  \
-      case CMP_NE:                                                              \
-        COLLECT(a[i] != b[i]);                                                  \
-      case CMP_LT:                                                              \
-        COLLECT(a[i] < b[i]);                                                   \
-      case CMP_LE:                                                              \
-        COLLECT(a[i] <= b[i]);                                                  \
-      case CMP_GT:                                                              \
-        COLLECT(a[i] > b[i]);                                                   \
+      IN_ORDER                                                                  \
       default:                                                                  \
-        COLLECT(a[i] >= b[i]);                                                  \
+        COLLECT(a[i] != b[i]);                                                  \
     }                                                                           \
   }
 
@@ -34,18 +38,9 @@
   EMU_CLONES static uint32_t name(unsigned how, const void *x, const void *y) { \
     const type *a = x, *b = y;                                                  \
     switch (how) {                                                              \
-      case CMP_EQ:                                                              \
-        COLLECT(a[i] == b[i]);                                                  \
+      IN_ORDER                                                                  \
       case CMP_NE:                                                              \
         COLLECT(a[i] < b[i] || a[i] > b[i]);                                    \
-      case CMP_LT:                                                              \
-        COLLECT(a[i] < b[i]);                                                   \
-      case CMP_LE:                                                              \
-        COLLECT(a[i] <= b[i]);                                                  \
-      case CMP_GT:                                                              \
-        COLLECT(a[i] > b[i]);                                                   \
-      case CMP_GE:                                                              \
-        COLLECT(a[i] >= b[i]);                                                  \
       case CMP_EQU:                                                             \
         COLLECT(!(a[i] < b[i] || a[i] > b[i]));                                 \
       case CMP_NEU:                                                             \

@@ -11,23 +11,8 @@ static inline float saturate32(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f
 static inline double flush64(double x) { return x; }
 static inline double saturate64(double x) { return x > 0.0 ? (x < 1.0 ? x : 1.0) : 0.0; }
 
-/* The smaller number; -0 is below +0, and a NaN gives way to a number. */
-static inline float least32(float a, float b) {
-  if (a == b) return signbit(a) ? a : b;
-  return a < b || b != b ? a : b;
-}
-static inline float greatest32(float a, float b) {
-  if (a == b) return signbit(a) ? b : a;
-  return a > b || b != b ? a : b;
-}
-static inline double least64(double a, double b) {
-  if (a == b) return signbit(a) ? a : b;
-  return a < b || b != b ? a : b;
-}
-static inline double greatest64(double a, double b) {
-  if (a == b) return signbit(a) ? b : a;
-  return a > b || b != b ? a : b;
-}
+EMU_EXTREMES(float, least32, greatest32)
+EMU_EXTREMES(double, least64, greatest64)
 
 /* All lanes of one operation: plain, or with flushed subnormals and saturation. */
 #define OPERATION(operation, bits, type, expression)       \

@@ -37,15 +37,7 @@ static inline float fused(float a, float b, float c) {
 
 static inline float flush(float x) { return fabsf(x) < 0x1p-14f ? copysignf(0.0f, x) : x; }
 
-static inline float least(float a, float b) {
-  if (a == b) return signbit(a) ? a : b;
-  return a < b || b != b ? a : b;
-}
-
-static inline float greatest(float a, float b) {
-  if (a == b) return signbit(a) ? b : a;
-  return a > b || b != b ? a : b;
-}
+EMU_EXTREMES(float, least, greatest)
 
 #define OPERATION(operation, expression)                                               \
   case operation:                                                                      \

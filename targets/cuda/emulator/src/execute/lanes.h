@@ -21,6 +21,17 @@ typedef void emu_rows(const ptx_instruction *p, void *d, void *q, const void *co
 
 emu_rows emu_integer, emu_float, emu_half, emu_compare, emu_convert, emu_move;
 
+/* The smaller and the larger number; -0 is below +0, and a NaN gives way to a number. */
+#define EMU_EXTREMES(type, least, greatest)     \
+  static inline type least(type a, type b) {    \
+    if (a == b) return signbit(a) ? a : b;      \
+    return a < b || b != b ? a : b;             \
+  }                                             \
+  static inline type greatest(type a, type b) { \
+    if (a == b) return signbit(a) ? b : a;      \
+    return a > b || b != b ? a : b;             \
+  }
+
 /* A half as a float, and the nearest half of a float. */
 float emu_half_to_float(uint16_t half);
 uint16_t emu_float_to_half(double value, ptx_rounding rounding);

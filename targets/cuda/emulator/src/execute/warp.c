@@ -96,27 +96,21 @@ const void *emu_row(emu_block *b, const emu_warp *w, ptx_operand x, void *scratc
   return scratch;
 }
 
-EMU_CLONES static void blend(void *to, const void *from, unsigned width, uint32_t mask) {
-  if (width == 2) {
-    uint32_t *r = to;
-    const uint32_t *a = from;
-    EACH r[i] = mask >> i & 1 ? a[i] : r[i];
-  } else if (width == 3) {
-    uint64_t *r = to;
-    const uint64_t *a = from;
-    EACH r[i] = mask >> i & 1 ? a[i] : r[i];
-  } else if (width == 1) {
-    uint16_t *r = to;
-    const uint16_t *a = from;
-    EACH r[i] = mask >> i & 1 ? a[i] : r[i];
-  } else if (width == 0) {
-    uint8_t *r = to;
-    const uint8_t *a = from;
-    EACH r[i] = mask >> i & 1 ? a[i] : r[i];
-  } else {
-    uint32_t *r = to;
-    *r = (*r & ~mask) | (*(const uint32_t *)from & mask);
+#define BLEND(type)                          \
+  {                                          \
+    type *r = to;                            \
+    const type *a = from;                    \
+    EACH r[i] = mask >> i & 1 ? a[i] : r[i]; \
+    return;                                  \
   }
+
+EMU_CLONES static void blend(void *to, const void *from, unsigned width, uint32_t mask) {
+  if (width == 2) BLEND(uint32_t)
+  if (width == 3) BLEND(uint64_t)
+  if (width == 1) BLEND(uint16_t)
+  if (width == 0) BLEND(uint8_t)
+  uint32_t *r = to;
+  *r = (*r & ~mask) | (*(const uint32_t *)from & mask);
 }
 
 void emu_store_row(emu_warp *w, ptx_operand x, const void *row, uint32_t mask) {

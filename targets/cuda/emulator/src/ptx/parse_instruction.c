@@ -249,7 +249,13 @@ static bool parse_vector(parser *p, ptx_instruction *i, ptx_type type, unsigned 
   return count == i->vector || parse_error(p, "%u registers for a vector of %u", count, i->vector);
 }
 
-static bool split_width(parser *p, unsigned width, unsigned count, unsigned *part) {
+/* The width of each element of the list that comes next, which together have `width`. */
+static bool split_width(parser *p, unsigned width, unsigned *part) {
+  lexer ahead = p->l;
+  unsigned count = 1;
+  for (; p->l.now.kind != TOKEN_END && !token_sign(&p->l.now, '}'); lexer_next(&p->l))
+    count += token_sign(&p->l.now, ',');
+  p->l = ahead;
   unsigned shift = count == 4 ? 2 : 1;
   if ((count != 2 && count != 4) || width < 1 + shift) return parse_error(p, "a list of %u elements in mov", count);
   *part = width - shift;
@@ -258,12 +264,8 @@ static bool split_width(parser *p, unsigned width, unsigned count, unsigned *par
 
 /* mov d, {a, b}: the elements must have a half or a quarter of the bits. */
 static bool parse_pack(parser *p, ptx_instruction *i, unsigned width) {
-  lexer ahead = p->l;
-  unsigned count = 1, part = 0;
-  for (; p->l.now.kind != TOKEN_END && !token_sign(&p->l.now, '}'); lexer_next(&p->l))
-    count += token_sign(&p->l.now, ',');
-  p->l = ahead;
-  if (!split_width(p, width, count, &part) || !parse_list(p, T_U16, part, false, true, &i->x[1], &count)) return false;
+  unsigned count, part;
+  if (!split_width(p, width, &part) || !parse_list(p, T_U16, part, false, true, &i->x[1], &count)) return false;
   i->code = CODE(OP_PACK, i->code % 16);
   i->vector = (uint8_t)count;
   return true;
@@ -271,12 +273,8 @@ static bool parse_pack(parser *p, ptx_instruction *i, unsigned width) {
 
 /* mov {a, b}, s. */
 static bool parse_unpack(parser *p, ptx_instruction *i, unsigned width) {
-  lexer ahead = p->l;
-  unsigned count = 1, part = 0;
-  for (; p->l.now.kind != TOKEN_END && !token_sign(&p->l.now, '}'); lexer_next(&p->l))
-    count += token_sign(&p->l.now, ',');
-  p->l = ahead;
-  if (!split_width(p, width, count, &part) || !parse_list(p, T_U16, part, false, false, i->x, &count)) return false;
+  unsigned count, part;
+  if (!split_width(p, width, &part) || !parse_list(p, T_U16, part, false, false, i->x, &count)) return false;
   if (!parse_expect(p, ',') || !parse_source(p, T_U64, width, false, &i->x[4])) return false;
   i->code = CODE(OP_UNPACK, i->code % 16);
   i->group = G_EXCHANGE;
