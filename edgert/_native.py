@@ -163,8 +163,7 @@ def library() -> ctypes.CDLL:
     version = loaded.edgert_version().decode()
     if version.split(".")[:2] != edgert.__version__.split(".")[:2]:
         raise LibraryError(
-            f"{path} has version {version}, expected {edgert.__version__} like the Python package\n"
-            f"{_ADVICE}"
+            f"{path} has version {version}, expected {edgert.__version__} like the Python package\n{_ADVICE}"
         )
     return loaded
 

@@ -42,9 +42,7 @@ MAX_RATIO = 1032  # of a DEFLATE stream: 258 bytes for two bits
 PAIRS_PER_BYTE = 16  # of operands that are compared, for each byte of the metadata
 
 
-def tensor_type(
-    dtype: int, layout: int, place: int, shape: tuple[int, ...], halo: tuple[int, ...], where: str
-) -> None:
+def tensor_type(dtype: int, layout: int, place: int, shape: tuple[int, ...], halo: tuple[int, ...], where: str) -> None:
     """The encoded type of a tensor: known numbers, and a size that 64 bits can count."""
     _expect(dtype in DTYPES, f"{where}.dtype", "an element type of 1 to 12", dtype)
     _expect(layout < len(LAYOUT_NAMES), f"{where}.layout", "a layout of 0 to 4", layout)

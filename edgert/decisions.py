@@ -59,7 +59,8 @@ class RunnerUp:
 class Decision:
     """How one operator runs. Predicted nanoseconds: `compute` of the core that takes longest; `adjust` until what it
     reads is in the layouts, and at the cores, that need it. `rounding` is the relative error that rounded weights make
-    of its outputs; None: they are exact."""
+    of its outputs; None: they are exact. In programs for a device `bound` is what most of `compute` is spent on, and
+    `others` are the best choices in the device's other tiers and on the processor, cheapest first."""
 
     nodes: tuple[str, ...]
     operator: str
@@ -75,6 +76,13 @@ class Decision:
     adjust: int
     runner_up: RunnerUp | None
     rounding: float | None = None
+    bound: str = ""
+    others: tuple[RunnerUp, ...] = ()
+
+    @property
+    def on_device(self) -> bool:
+        """Whether it runs beside the processor."""
+        return "planes" in self.layouts
 
     @property
     def name(self) -> str:
@@ -150,6 +158,8 @@ def _decision(raw: Any) -> Decision:
         _int(raw["adjust"]),
         None if rival is None else _runner_up(rival),
         _share(raw.get("rounding")),
+        _text(raw.get("bound", "")),
+        _all(_runner_up, raw.get("others", [])),
     )
 
 

@@ -13,6 +13,7 @@ from edgert.reader import Bundle, Program, Step, Tensor
 __all__ = ["LayerSummary", "ProgramSummary", "summarize"]
 
 _Place = tuple[int, int, int]  # of a constant: segment, offset, bytes
+_ON_DEVICE = ("launch", "put", "get")
 _SPARSE = ("conv_sparse", "linear_sparse")  # their weights are values, indices, counts and starts
 
 
@@ -59,6 +60,8 @@ class ProgramSummary:
     inputs: tuple[tuple[str, str], ...]
     outputs: tuple[tuple[str, str], ...]
     layers: tuple[LayerSummary, ...]
+    device: str = ""
+    device_steps: int = 0
 
 
 def summarize(bundle: Bundle, program: Program) -> ProgramSummary:
@@ -81,6 +84,8 @@ def summarize(bundle: Bundle, program: Program) -> ProgramSummary:
         tuple((program.tensors[i].name, _type(program.tensors[i])) for i in program.inputs),
         tuple((program.tensors[i].name, _type(program.tensors[i])) for i in program.outputs),
         layers,
+        program.device,
+        sum(step.kernel in _ON_DEVICE for step in program.steps),
     )
 
 

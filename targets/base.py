@@ -197,6 +197,10 @@ class Target(Protocol):
         """
         ...
 
+    def bound(self, work: Work, form: Form) -> str:
+        """What the predicted time is mostly spent on, in a word such as "dram"; "" if the model does not tell."""
+        ...
+
     def weights(self, work: Work, form: Form) -> float:
         """Bytes of the constant weights of `work` as `form` stores them."""
         ...

@@ -12,28 +12,34 @@ if TYPE_CHECKING:
     from edgert.cli._times import Times
     from edgert.decisions import Decision, Piece, Plan
 
-__all__ = ["pieces_text", "print_plan", "runner_up_text", "split_text"]
+__all__ = ["others_text", "pieces_text", "print_plan", "runner_up_text", "split_text"]
 
 _AXES = {1: "C", 2: "NC", 3: "NCW", 4: "NCHW", 5: "NCDHW"}
 
 
 def print_plan(plan: Plan, times: Times | None = None, pieces: bool = False) -> None:
     """One row a decision, with measured times if there are any; `pieces`: the exact parts of each core, too."""
-    header = ["node", "operator", "algorithm", "layouts", "split", "us", "adjust-us"]
+    device = any(d.on_device for d in plan.decisions)
+    own = ["bound"] if device else ["layouts", "split"]
+    header = ["node", "operator", "algorithm", *own, "us", "adjust-us"]
     rounding = any(d.rounding is not None for d in plan.decisions)
-    header += ["measured-us"] * (times is not None) + ["rounding"] * rounding + ["runner-up"] + ["pieces"] * pieces
+    header += ["measured-us"] * (times is not None) + ["rounding"] * rounding
+    header += ["instead" if device else "runner-up"] + ["pieces"] * pieces
     rows = []
     for number, d in enumerate(plan.decisions):
-        row = [d.name, d.operator, d.algorithm, d.layouts, split_text(d), _us(d.compute), _us(d.adjust)]
+        own = [d.bound if d.on_device else "on the CPU"] if device else [d.layouts, split_text(d)]
+        row = [d.name, d.operator, d.algorithm, *own, _us(d.compute), _us(d.adjust)]
         if times is not None:
             row.append("" if times.decisions[number] is None else _us(times.decisions[number] or 0))
         if rounding:
             row.append("" if d.rounding is None else f"{d.rounding:.1e}")
-        row.append(runner_up_text(d))
+        row.append(others_text(d) if device else runner_up_text(d))
         rows.append(row + [pieces_text(d)] * pieces)
     print_table(header, rows, right="us adjust-us measured-us rounding", indent=2)
     least = "" if plan.exact else ", not known to be the least"
     typer.echo(f"  predicted {plan.nanoseconds / 1e6:.3f} ms{least}, on {plan.machine}")
+    if device:
+        typer.echo(f"  {_shares(plan)}")
     if times is not None:
         typer.echo(f"  measured {times.run / 1e6:.3f} ms; in steps that only change layouts {_us(times.others)} us")
     if plan.rounding:
@@ -57,6 +63,29 @@ def runner_up_text(d: Decision) -> str:
     more = f"{_more(rival.compute)} us computing, {_more(rival.adjust)} us moving"
     together = f" of {rival.decisions} that stream" if rival.decisions != 1 else ""
     return f"{differing}: {more}{together}"
+
+
+def others_text(d: Decision) -> str:
+    """What a device's other tiers, and the processor, would cost."""
+    if not d.others:
+        return "no other choice" if d.on_device else "no kernels for the GPU"
+    found = []
+    for other in d.others:
+        name = other.algorithm if "planes" in other.layouts else f"CPU {other.algorithm}".rstrip()
+        found.append(f"{name} {_more(other.compute + other.adjust)}")
+    return ", ".join(found)
+
+
+def _shares(plan: Plan) -> str:
+    """What the time goes to."""
+    spent: dict[str, int] = {}
+    for d in plan.decisions:
+        name = f"GPU, {d.bound}" if d.on_device else "CPU"
+        spent[name] = spent.get(name, 0) + d.compute
+        spent["moving"] = spent.get("moving", 0) + d.adjust
+    every = max(1, sum(spent.values()))
+    order = sorted((name for name in spent if spent[name]), key=lambda name: -spent[name])
+    return "; ".join(f"{name} {spent[name] / 1e6:.3f} ms ({spent[name] / every:.0%})" for name in order)
 
 
 def pieces_text(d: Decision) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from edgert.cli._decisions import pieces_text, runner_up_text, split_text
+from edgert.cli._decisions import others_text, pieces_text, runner_up_text, split_text
 from edgert.cli._layers import spread
 from edgert.cli._plan_graph import Edge, plan_graph
 from edgert.cli._program import named
@@ -146,7 +146,7 @@ def _told(d: Decision, phases: Sequence[int], took: int | None) -> str:
         f"steps {len(phases)}, phase {' and '.join(map(str, dict.fromkeys(phases)))}" if phases else "nothing to do",
         f"predicted {d.compute / 1e3:.1f} us computing, {d.adjust / 1e3:.1f} us moving",
         "" if took is None else f"measured {took / 1e3:.1f} us",
-        f"runner-up: {runner_up_text(d)}",
+        f"instead: {others_text(d)}" if d.on_device or d.others else f"runner-up: {runner_up_text(d)}",
     ]
     return "\n".join(filter(None, lines))
 

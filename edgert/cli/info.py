@@ -28,6 +28,9 @@ def info(
             "--cores", metavar="N", min=1, help="The program. [default: the fewest; of plans, what runs here]"
         ),
     ] = None,
+    program: Annotated[
+        str | None, typer.Option("--program", metavar="NAME", help="Short for --plan --target NAME.")
+    ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Show what the planner decided, and why.")] = False,
     pieces: Annotated[bool, typer.Option("--pieces", help="With the plan: which part each core computes.")] = False,
     profile: Annotated[
@@ -49,13 +52,13 @@ def info(
     from edgert.reader import read
 
     found = read(bundle)
-    if plan or pieces or profile or html:
-        _show_plan(bundle, found, choose(found, target, cores, usable_cores()), pieces, profile, html, json)
+    if plan or program or pieces or profile or html:
+        chosen = choose(found, program or target, cores, usable_cores())
+        _show_plan(bundle, found, chosen, pieces, profile, html, json)
     elif json:
         _print_json(bundle, found)
     else:
-        chosen = choose(found, target, cores) if found.programs else None
-        _print_bundle(bundle, found, chosen)
+        _print_bundle(bundle, found, choose(found, target, cores) if found.programs else None)
 
 
 def _show_plan(
@@ -135,7 +138,9 @@ def _print_layers(summary: ProgramSummary) -> None:
     from edgert.cli._program import named
 
     typer.echo()
-    typer.echo(f"program {named(summary)}: all {summary.steps} steps on the CPU ({summary.arch})")
+    on_device = f"{summary.device_steps} of {summary.steps} steps on {summary.device}, others" if summary.device else ""
+    where = on_device or f"all {summary.steps} steps"
+    typer.echo(f"program {named(summary)}: {where} on the CPU ({summary.arch})")
     typer.echo(f"  weights {size(summary.weights_bytes)}, {summary.sparsity:.1%} zeros")
     for side, tensors in (("input ", summary.inputs), ("output", summary.outputs)):
         for name, kind in tensors:

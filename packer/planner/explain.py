@@ -10,8 +10,10 @@ import numpy as np
 
 from packer.ir import Graph, Node
 from packer.planner.choices import Choice
+from packer.planner.costs import work_of
 from packer.planner.pbqp import Solution, solve
 from packer.planner.problem import IMPOSSIBLE, Problem
+from targets.base import Layout
 
 __all__ = ["Decision", "RunnerUp", "decisions", "to_json"]
 
@@ -38,13 +40,15 @@ class RunnerUp:
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What one node does. Seconds: `compute` of the slowest core; `adjust` until its inputs, and graph outputs that it
-    makes, are in the states in which they are needed. `runner_up` is None where nothing else is possible."""
+    makes, are in the states in which they are needed. `runner_up` is None where nothing else is possible. `others` are
+    the best choices of other tiers of a device and of the processor, cheapest first."""
 
     node: Node
     choice: Choice
     compute: float
     adjust: float
     runner_up: RunnerUp | None
+    others: tuple[RunnerUp, ...] = ()
 
 
 def decisions(problem: Problem, chosen: Sequence[int]) -> tuple[Decision, ...]:
@@ -57,7 +61,8 @@ def decisions(problem: Problem, chosen: Sequence[int]) -> tuple[Decision, ...]:
         adjust = into[v] + float(problem.own[v][chosen[v]]) - mine.seconds
         rivals = _alone(problem.choices[v], chosen[v], total[v]) + apart.get(v, [])
         runner_up = min(rivals, key=lambda rival: rival.seconds, default=None)
-        found.append(Decision(node, mine, mine.seconds, adjust, runner_up))
+        others = _others(mine, rivals) if problem.costs.target.device else ()
+        found.append(Decision(node, mine, mine.seconds, adjust, runner_up, others))
     return tuple(found)
 
 
@@ -70,7 +75,7 @@ def to_json(problem: Problem, solution: Solution, errors: Mapping[int, float], e
         "exact": solution.exact,
         "rounding": _digits(error),
         "decisions": [
-            _plain(problem.graph, decision) | {"rounding": _digits(errors.get(number))}
+            _plain(problem, decision) | {"rounding": _digits(errors.get(number))}
             for number, decision in enumerate(decisions(problem, solution.chosen))
         ],
     }
@@ -100,6 +105,20 @@ def _alone(choices: Sequence[Choice], chosen: int, total: np.ndarray) -> list[Ru
     if mine.dominates is not None:
         found.append(RunnerUp(mine.dominates, mine.dominates.seconds - mine.seconds, 0.0))
     return found
+
+
+def _others(mine: Choice, rivals: Sequence[RunnerUp]) -> tuple[RunnerUp, ...]:
+    """The best of each tier, and of the processor, but that of `mine`."""
+    best: dict[str, RunnerUp] = {}
+    for rival in sorted(rivals, key=lambda rival: rival.seconds):
+        if rival.nodes == 1 and _tier(rival.choice) != _tier(mine):
+            best.setdefault(_tier(rival.choice), rival)
+    return tuple(best.values())
+
+
+def _tier(choice: Choice) -> str:
+    """What implementations begin with on a device, up to their settings; "" for all of a processor's."""
+    return choice.form.implementation.partition(" ")[0] if Layout.PLANES in choice.form.outputs else ""
 
 
 def _apart(problem: Problem, chosen: Sequence[int]) -> dict[int, list[RunnerUp]]:
@@ -142,8 +161,8 @@ def _chains(problem: Problem, chosen: Sequence[int]) -> list[list[int]]:
     return list(chains.values())
 
 
-def _plain(graph: Graph, decision: Decision) -> dict[str, object]:
-    node, choice, form = decision.node, decision.choice, decision.choice.form
+def _plain(problem: Problem, decision: Decision) -> dict[str, object]:
+    graph, node, choice, form = problem.graph, decision.node, decision.choice, decision.choice.form
     inputs = [
         {"name": name, "layout": layout.name.lower()}
         for name, layout in zip(node.inputs, form.inputs, strict=True)
@@ -153,7 +172,11 @@ def _plain(graph: Graph, decision: Decision) -> dict[str, object]:
         {"name": name, "layout": layout.name.lower(), "shape": graph.type(name).shape}
         for name, layout in zip(node.outputs, form.outputs, strict=False)
     ]
-    rival = decision.runner_up
+    target = problem.costs.target
+    told = {
+        "bound": target.bound(work_of(graph, node), form) if decision.compute else "",
+        "others": [_rival(graph, node, other) for other in decision.others],
+    }
     return {
         "nodes": node.sources,
         "operator": type(node.op).__name__,
@@ -165,14 +188,17 @@ def _plain(graph: Graph, decision: Decision) -> dict[str, object]:
         "streams_out": choice.streams_out,
         "compute": _nanoseconds(decision.compute),
         "adjust": _nanoseconds(decision.adjust),
-        "runner_up": None
-        if rival is None
-        else {
-            **_kind(graph, node, rival.choice),
-            "compute": _nanoseconds(rival.compute),
-            "adjust": _nanoseconds(rival.adjust),
-            "decisions": rival.nodes,
-        },
+        "runner_up": None if decision.runner_up is None else _rival(graph, node, decision.runner_up),
+        **(told if target.device else {}),
+    }
+
+
+def _rival(graph: Graph, node: Node, rival: RunnerUp) -> dict[str, object]:
+    return {
+        **_kind(graph, node, rival.choice),
+        "compute": _nanoseconds(rival.compute),
+        "adjust": _nanoseconds(rival.adjust),
+        "decisions": rival.nodes,
     }
 
 

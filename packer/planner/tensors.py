@@ -19,6 +19,7 @@ __all__ = ["Tensors"]
 DEVICE_ALIGN = 256  # bytes: a line of a device's cache, and more
 PLANES_ALIGN = 16  # between planes with a halo
 
+
 @dataclass(slots=True)
 class _Buffer:
     """Memory that one or more tensors live in, one after the other or under several shapes."""

@@ -57,6 +57,9 @@ class CpuTarget:
     def seconds(self, work: Work, form: Form, distances: Sequence[int], core: int, active: int) -> float:
         return seconds(self.machine, work, form, distances, core, active)
 
+    def bound(self, work: Work, form: Form) -> str:
+        return ""
+
     def weights(self, work: Work, form: Form) -> float:
         return weights(work, form)
 

@@ -12,20 +12,20 @@ from targets.cuda.dense.tile import choose
 from targets.cuda.geometry import Geometry
 from targets.cuda.ranking import parts
 
-__all__ = ["move_seconds", "seconds"]
+__all__ = ["bound", "move_seconds", "seconds"]
 
 
 def seconds(board: Board, work: Work, implementation: str, storage: DType) -> float:
     """Of a node in an implementation, floats stored as `storage`."""
+    return 0.0 if isinstance(work.op, Reshape) else seconds_of(_parts(board, work, implementation, storage))
+
+
+def bound(board: Board, work: Work, implementation: str, storage: DType) -> str:
+    """The part that is the largest of that time, one of demand.BOUNDS; "" for what takes none."""
     if isinstance(work.op, Reshape):
-        return 0.0
-    if isinstance(work.op, Conv) and implementation != "cuda":
-        return seconds_of(
-            parts(board, Geometry.of(work.op, work.inputs, work.outputs[0], work.density, storage), implementation)
-        )
-    if isinstance(work.op, MatMul):
-        return _product(board, work, storage)
-    return seconds_of(generic(board, work, storage))
+        return ""
+    found = _parts(board, work, implementation, storage)
+    return max(found, key=lambda name: found[name])
 
 
 def move_seconds(board: Board, elements: int) -> float:
@@ -33,7 +33,13 @@ def move_seconds(board: Board, elements: int) -> float:
     return 3 * 4 * elements / (board.gbps * 1e9) + board.launch_seconds + board.wait_seconds
 
 
-def _product(board: Board, work: Work, storage: DType) -> float:
+def _parts(board: Board, work: Work, implementation: str, storage: DType) -> dict[str, float]:
+    if isinstance(work.op, Conv) and implementation != "cuda":
+        return parts(board, Geometry.of(work.op, work.inputs, work.outputs[0], work.density, storage), implementation)
+    return _product(board, work, storage) if isinstance(work.op, MatMul) else generic(board, work, storage)
+
+
+def _product(board: Board, work: Work, storage: DType) -> dict[str, float]:
     """Of a matrix product. Weights of few vectors are read once, as quickly as memory gives them."""
     a, y = work.inputs[0], work.outputs[0]
     assert a is not None
@@ -45,7 +51,7 @@ def _product(board: Board, work: Work, storage: DType) -> float:
     columns, terms = y.shape[-1] if y.rank > 1 else 1, a.shape[-1]
     rows = max(1, y.elements // columns)
     if rows <= 8:
-        return seconds_of(generic(board, work, storage))
+        return generic(board, work, storage)
     tile = choose(rows, columns, terms, 1, board.multiprocessors)
     bytes = moved[0], sum(moved[1:]), y.elements * float(storage.bytes)
-    return seconds_of(dense(board, tile, rows, columns, terms, 1, bytes))
+    return dense(board, tile, rows, columns, terms, 1, bytes)

@@ -14,7 +14,7 @@ from targets.base import Form, Layout, Lowered, Target, TargetError, Work, resol
 from targets.cuda import convolution, lower
 from targets.cuda.board import BOARDS, Board
 from targets.cuda.cache import Cache
-from targets.cuda.cost import move_seconds, seconds
+from targets.cuda.cost import bound, move_seconds, seconds
 from targets.cuda.ranking import tier_of, ways
 from targets.cuda.rounding import budget_of
 from targets.cuda.state import State
@@ -101,6 +101,11 @@ class CudaTarget:
         if tier_of(form.implementation) in _TIERS:
             return seconds(self.board, work, form.implementation, self.storage)
         return self.cpu.seconds(work, form, distances, core, active)
+
+    def bound(self, work: Work, form: Form) -> str:
+        if tier_of(form.implementation) in _TIERS:
+            return bound(self.board, work, form.implementation, self.storage)
+        return self.cpu.bound(work, form)
 
     def weights(self, work: Work, form: Form) -> float:
         return 0.0 if tier_of(form.implementation) in _TIERS else self.cpu.weights(work, form)

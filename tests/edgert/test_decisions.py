@@ -53,6 +53,9 @@ def test_parses() -> None:
     assert parse_plan(json.dumps(PLAN).encode()) == plan
     plan = parse_plan(json.dumps(PLAN | {"rounding": 2e-3, "decisions": [DECISION | {"rounding": 1e-4}]}))
     assert (plan.rounding, plan.decisions[0].rounding) == (2e-3, 1e-4)
+    assert (found.bound, found.others) == ("", ())
+    (found,) = parse_plan(json.dumps(PLAN | {"decisions": [DECISION | {"bound": "l2", "others": [RIVAL]}]})).decisions
+    assert (found.bound, found.others) == ("l2", (found.runner_up,))
 
 
 def broken() -> list[tuple[str, Any]]:
@@ -62,6 +65,7 @@ def broken() -> list[tuple[str, Any]]:
     found += [(f"decisions.0.runner_up.{name}", value) for name in RIVAL for value in (None, [], 1.5)]
     found += [("decisions.0", value) for value in (None, 1, "x", [])]
     found += [("decisions.0.pieces.0", value) for value in (None, 1, [0], [0, [[0, 1]]], [0, [[0]]], ["0", []])]
+    found += [("decisions.0.bound", 1), ("decisions.0.others", {}), ("decisions.0.others", [{}])]
     found += [("decisions.0.compute", True), ("exact", 1), ("nanoseconds", float("nan")), ("nanoseconds", "1")]
     found += [(f"{where}rounding", value) for where in ("", "decisions.0.") for value in ("1", -1.0, float("nan"))]
     return found

@@ -25,16 +25,45 @@ from packer.ir.ops.shape import (
 from packer.ir.types import Box, DType, TensorType
 
 __all__ = [
-    "BINARY_KINDS", "UNARY_KINDS", "Binary", "Cast", "DequantizeLinear", "QuantizeLinear", "ScaleShift", "Unary",
+    "BINARY_KINDS",
+    "UNARY_KINDS",
+    "Binary",
+    "Cast",
+    "DequantizeLinear",
+    "QuantizeLinear",
+    "ScaleShift",
+    "Unary",
     "Where",
 ]
 
 # kind -> (which element types it takes: f = float32, i = signed integers, u = unsigned, b = bool)
 UNARY_KINDS: dict[str, str] = {
-    "identity": "fiub", "abs": "fiu", "neg": "fi", "sign": "fiu", "not": "b", "bitwise_not": "iu",
-    "ceil": "f", "floor": "f", "round": "f", "exp": "f", "log": "f", "sqrt": "f", "reciprocal": "f",
-    "sin": "f", "cos": "f", "tan": "f", "asin": "f", "acos": "f", "atan": "f",
-    "sinh": "f", "cosh": "f", "tanh": "f", "asinh": "f", "acosh": "f", "atanh": "f", "erf": "f",
+    "identity": "fiub",
+    "abs": "fiu",
+    "neg": "fi",
+    "sign": "fiu",
+    "not": "b",
+    "bitwise_not": "iu",
+    "ceil": "f",
+    "floor": "f",
+    "round": "f",
+    "exp": "f",
+    "log": "f",
+    "sqrt": "f",
+    "reciprocal": "f",
+    "sin": "f",
+    "cos": "f",
+    "tan": "f",
+    "asin": "f",
+    "acos": "f",
+    "atan": "f",
+    "sinh": "f",
+    "cosh": "f",
+    "tanh": "f",
+    "asinh": "f",
+    "acosh": "f",
+    "atanh": "f",
+    "erf": "f",
     "relu": "fi",  # max(x, 0)
     "leaky_relu": "f",  # x < 0 ? alpha x : x
     "elu": "f",  # x < 0 ? alpha (e^x - 1) : x
@@ -43,9 +72,13 @@ UNARY_KINDS: dict[str, str] = {
     "thresholded_relu": "f",  # x > alpha ? x : 0
     "hard_sigmoid": "f",  # max(0, min(1, alpha x + beta))
     "hard_swish": "f",  # x max(0, min(1, alpha x + beta)); ONNX: alpha 1/6, beta 0.5
-    "sigmoid": "f", "silu": "f",  # x sigmoid(alpha x)
-    "softplus": "f", "softsign": "f", "mish": "f",
-    "gelu": "f", "gelu_tanh": "f",  # exact by erf; the tanh approximation
+    "sigmoid": "f",
+    "silu": "f",  # x sigmoid(alpha x)
+    "softplus": "f",
+    "softsign": "f",
+    "mish": "f",
+    "gelu": "f",
+    "gelu_tanh": "f",  # exact by erf; the tanh approximation
     "clip": "f",  # min(max(x, alpha), beta); integers are clipped by Binary min and max
     "shrink": "fiu",  # x < -alpha ? x + beta : x > alpha ? x - beta : 0
     "is_nan": "f",  # -> bool
@@ -54,16 +87,29 @@ UNARY_KINDS: dict[str, str] = {
 
 # kind -> element types; comparisons give bool; "and or xor" are on bool
 BINARY_KINDS: dict[str, str] = {
-    "add": "fiu", "sub": "fiu", "mul": "fiu",  # integers wrap
+    "add": "fiu",
+    "sub": "fiu",
+    "mul": "fiu",  # integers wrap
     "div": "fiu",  # integer division truncates towards zero; x / 0 = 0 for integers
     "mod": "fiu",  # sign of the divisor (Python's %); x mod 0 = 0 for integers
     "fmod": "fiu",  # sign of the dividend (C's fmod)
     "pow": "fiu",  # integers wrap; a negative exponent of integers gives the truncated quotient, 0 for a base of 0
-    "min": "fiu", "max": "fiu",  # float min and max propagate NaN
+    "min": "fiu",
+    "max": "fiu",  # float min and max propagate NaN
     "prelu": "fiu",  # a < 0 ? a * b : a
-    "equal": "fiub", "less": "fiu", "less_equal": "fiu", "greater": "fiu", "greater_equal": "fiu",
-    "and": "b", "or": "b", "xor": "b",
-    "bitwise_and": "iu", "bitwise_or": "iu", "bitwise_xor": "iu", "shift_left": "u", "shift_right": "u",
+    "equal": "fiub",
+    "less": "fiu",
+    "less_equal": "fiu",
+    "greater": "fiu",
+    "greater_equal": "fiu",
+    "and": "b",
+    "or": "b",
+    "xor": "b",
+    "bitwise_and": "iu",
+    "bitwise_or": "iu",
+    "bitwise_xor": "iu",
+    "shift_left": "u",
+    "shift_right": "u",
 }
 
 _CLASSES: dict[str, tuple[DType, ...]] = {

@@ -11,8 +11,16 @@ from packer.ir.ops.erf import erf, erfc
 from packer.ir.types import DType, TensorType
 
 __all__ = [
-    "ACTIVATION_KINDS", "BINARY", "COMPARISONS", "PREDICATES", "UNARY", "activate", "binary", "expect_activation",
-    "saturate", "unary",
+    "ACTIVATION_KINDS",
+    "BINARY",
+    "COMPARISONS",
+    "PREDICATES",
+    "UNARY",
+    "activate",
+    "binary",
+    "expect_activation",
+    "saturate",
+    "unary",
 ]
 
 PREDICATES = ("is_nan", "is_inf")

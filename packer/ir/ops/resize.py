@@ -79,9 +79,7 @@ class Resize(Op):
         """The axes of an input of `shape` whose outputs are not simply its entries."""
         if self.coordinate == "tf_crop_and_resize":
             return tuple(range(len(shape)))
-        return tuple(
-            axis for axis, extent in enumerate(shape) if self.shape[axis] != extent or self.scales[axis] != 1
-        )
+        return tuple(axis for axis, extent in enumerate(shape) if self.shape[axis] != extent or self.scales[axis] != 1)
 
     @np.errstate(all="ignore")
     def reference(self, x: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -8,8 +8,19 @@ from packer.ir.ops.base import ShapeError
 from packer.ir.types import DType, TensorType
 
 __all__ = [
-    "INDEX", "broadcast", "expect", "expect_axes", "expect_choice", "expect_dtype", "expect_length", "expect_rank",
-    "expect_same", "expect_shape", "operands", "with_shape", "without_axes",
+    "INDEX",
+    "broadcast",
+    "expect",
+    "expect_axes",
+    "expect_choice",
+    "expect_dtype",
+    "expect_length",
+    "expect_rank",
+    "expect_same",
+    "expect_shape",
+    "operands",
+    "with_shape",
+    "without_axes",
 ]
 
 INDEX = (DType.I32, DType.I64)

@@ -140,7 +140,10 @@ def positions(
 ) -> Iterator[tuple[tuple[int, ...], Key]]:
     """Each kernel position in row-major order, with the key of the padded input's elements it meets, one per window."""
     for position in itertools.product(*map(range, kernel)):
-        yield position, trailing(
-            slice(k * d, k * d + (n - 1) * s + 1 if n else k * d, s)
-            for k, d, s, n in zip(position, dilations, strides, out, strict=True)
+        yield (
+            position,
+            trailing(
+                slice(k * d, k * d + (n - 1) * s + 1 if n else k * d, s)
+                for k, d, s, n in zip(position, dilations, strides, out, strict=True)
+            ),
         )
