@@ -38,9 +38,8 @@ _PADDING = ("NOP",)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One operator by one route; times in seconds of a processor, sizes in bytes, `memory` of the assembler's largest
-    process, `share` of multiply-adds in the machine instructions
-    (None: no disassembler). `compiler` is the time of CUDA C++ -> PTX, once for a shape."""
+    """One operator by one route; times in seconds of a processor, sizes in bytes, `share` of multiply-adds in the
+    machine instructions (None: no disassembler). `compiler` is the time of CUDA C++ -> PTX, once for a shape."""
 
     operator: str
     sparsity: float
@@ -51,7 +50,6 @@ class Row:
     generation: float
     assembler: float
     slowest: float
-    memory: int
     ptx: int
     cubin: int
     code: int
@@ -89,7 +87,6 @@ def measure(name: str, sparsity: float, route: str, arch: str, rounding: str, de
         generation,
         sum(cubin.seconds for cubin in cubins),
         max(cubin.seconds for cubin in cubins),
-        max(cubin.memory for cubin in cubins),
         sum(len(kernel.ptx) for kernel in kernels),
         sum(len(cubin.image) for cubin in cubins),
         sum(len(code(cubin.image)) for cubin in cubins),
@@ -177,7 +174,6 @@ _HEADER = (
     "generate s",
     "ptxas s",
     "slowest s",
-    "MB",
     "PTX KB",
     "cubin KB",
     "multiplies",
@@ -198,7 +194,6 @@ def _cells(row: Row) -> list[object]:
         row.generation,
         row.assembler,
         row.slowest,
-        row.memory >> 20,
         round(row.ptx / 1024),
         round(row.cubin / 1024),
         row.multiplies,

@@ -12,8 +12,8 @@ __all__ = ["Cubin", "code", "machine_instructions"]
 class Cubin:
     """A cubin of one entry for one processor, `arch` such as "sm_62".
 
-    `spilled` are bytes of registers that go to memory and back, `constants` bytes of the constant banks. The assembler
-    took `seconds` of a processor and `memory` bytes.
+    `spilled` are bytes of registers that go to memory and back, `constants` bytes of the constant banks. `seconds` of
+    a processor are what the assembler took.
     """
 
     image: bytes
@@ -23,7 +23,6 @@ class Cubin:
     shared: int
     constants: int
     seconds: float
-    memory: int
 
 
 def code(image: bytes) -> bytes:

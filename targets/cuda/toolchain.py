@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import os
 import re
-import resource
 import shutil
 import subprocess
 import sys
@@ -99,28 +98,27 @@ def assemble(
     with tempfile.TemporaryDirectory() as folder:
         source, result = Path(folder) / "source.ptx", Path(folder) / "result.cubin"
         source.write_text(ptx, encoding="ascii")
-        status, log, usage = _run([tool, *flags, str(source), "-o", str(result)], memory)
+        status, log, seconds = _run([tool, *flags, str(source), "-o", str(result)], memory)
         if status or not result.exists():
             what = f"ptxas for {arch} ended with {status} (memory limit {memory >> 20} MiB)"
             raise ToolchainError(_refused(what, log, ptx))
         image = result.read_bytes()
-    seconds, peak = usage.ru_utime + usage.ru_stime, usage.ru_maxrss << 10
-    cubin = Cubin(image=image, arch=arch, seconds=seconds, memory=peak, **_facts(log))
+    cubin = Cubin(image=image, arch=arch, seconds=seconds, **_facts(log))
     if cache is not None:
         facts = asdict(cubin)
         cache.put(key, facts, facts.pop("image"))
     return cubin
 
 
-def _run(command: Sequence[str], memory: int) -> tuple[int, str, resource.struct_rusage]:
-    """Exit status, output and use of a command that may have so many bytes of address space."""
+def _run(command: Sequence[str], memory: int) -> tuple[int, str, float]:
+    """Exit status, output and seconds of a processor of a command that may have so many bytes of address space."""
     limited = ["/bin/sh", "-c", f'ulimit -v {memory >> 10} && exec "$0" "$@"', *command]  # before it allocates anything
     with subprocess.Popen(limited, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout is not None
         log = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-    return process.returncode, log, usage
+    return process.returncode, log, usage.ru_utime + usage.ru_stime
 
 
 def assemble_all(
