@@ -98,12 +98,13 @@ def pack(
     cheapest one is. `winograd` says which of Winograd's algorithms may be chosen: "off" none, "strict" those whose
     error stays near that of others, "fast" all. `precision` is what weights are rounded to: "f32" not at all, "f16", or
     "bf16", with which inputs are rounded too where the target has faster products of bf16. A layer with a weight beyond
-    the type's largest number stays float32. On GPUs `weight_rounding` says whether weights are rounded to the 20 bits
-    that an instruction holds: "off", "20bit", or while outputs move by less than 1e-3 of the largest number ("auto") or
-    by less than a number that is given, small layers staying exact first; `activations` how floats are stored there,
-    "f32" or "f16"; `placement` whether operators run where they cost least ("cost") or on the GPU wherever they can
-    ("device"); `device_code` whether there is machine code beside the PTX ("cubin"), or PTX alone ("ptx"), which the
-    device compiles when it first loads it. Behind a target with a GPU come the programs of its processor alone.
+    the type's largest number stays float32; on GPUs "f16" allows products of halves. There `weight_rounding` says
+    whether weights are rounded to the 20 bits that an instruction holds: "off", "20bit", or while outputs move by less
+    than 1e-3 of the largest number ("auto") or by less than a number that is given, small layers staying exact first;
+    `activations` how floats are stored, "f32" or "f16"; `placement` whether operators run where they cost least
+    ("cost") or on the GPU wherever they can ("device"); `device_code` whether there is machine code beside the PTX
+    ("cubin"), or PTX alone ("ptx"), which the device compiles when it first loads it. Behind a target with a GPU come
+    the programs of its processor alone.
     `measured` has what is known of the devices that targets (by name) stand for; without it costs are those of the
     targets' models, and the same model gives the same bundle anywhere.
     With `golden` the bundle carries a sample and the tolerances (|got - want| <= atol + rtol * max|want|) its self-test

@@ -35,7 +35,7 @@ def make_golden(
 
     Outputs whose size depends on data hold the meaningful part only. Without `rtol` it is 1e-4; or, if that is more,
     `_MARGIN` times the most that any of the roundings moves a number, relative to the largest of its output.
-    Raises ModelError where numbers that are stored as float16 are too large for it.
+    Raises ModelError where numbers that are stored or used as float16 are too large for it.
     """
     inputs = {name: sample(name, graph.type(name)) for name in graph.inputs}
     counts = tuple(extent.count for extent in graph.extents if extent.value in graph.outputs)
@@ -75,11 +75,11 @@ def _require_finite(got: Mapping[str, np.ndarray], want: Mapping[str, np.ndarray
     for name in names:
         if want[name].dtype.kind == "f" and (np.isfinite(want[name]) & ~np.isfinite(got[name])).any():
             raise ModelError(
-                "numbers of the network are too large for float16, in which they are stored",
+                "numbers of the network are too large for float16, in which they are stored or used",
                 where=f"output '{name}' of the sample",
                 expected="finite numbers",
                 got="infinite ones, or none",
-                hint="pack without --activations f16",
+                hint="pack without --activations f16, and without --precision f16",
             )
 
 

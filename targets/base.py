@@ -263,6 +263,10 @@ class Target(Protocol):
         """The constant weights of `node`, its second input, as `form` rounds them; None if it does not."""
         ...
 
+    def narrows(self, form: Form) -> bool:
+        """Whether products and sums in `form` are of float16."""
+        ...
+
     def assemble(
         self, modules: Sequence[str], progress: Callable[[int, int], None] | None = None
     ) -> tuple[bytes | None, ...]:

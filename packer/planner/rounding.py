@@ -1,4 +1,4 @@
-"""What a plan computes with that is less exact than the network: rounded weights, and values stored as halves."""
+"""What a plan computes with that is less exact than the network: rounded weights, and values as halves."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["Rounding", "rounding_of"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rounding:
-    """`weights` that are rounded, by name, as they are used; `halves` are the values that are stored as float16.
-    `errors` are those of the layers whose weights are rounded, by the number of their node: ||y - exact y|| over
-    ||exact y|| for random inputs."""
+    """`weights` that are rounded, by name, as they are used; `halves` are the values that are stored, used or summed as
+    float16. `errors` are those of the layers whose weights are rounded, by the number of their node: ||y - exact y||
+    over ||exact y|| for random inputs."""
 
     weights: Mapping[str, np.ndarray]
     halves: frozenset[str]
@@ -57,6 +57,8 @@ def rounding_of(plan: Plan) -> Rounding:
             weights[name] = used
             first = 0 if isinstance(node.op, Conv) else -1  # the axis of outputs
             errors[number] = relative_error(np.moveaxis(exact, first, 0), np.moveaxis(used, first, 0))
+        if target.narrows(choice.form):
+            halves.update((node.inputs[0] or "", *node.outputs))
         sides = (node.inputs, choice.form.inputs), (node.outputs, choice.form.outputs)
         for names, layouts in sides:
             on_device = (n for n, layout in zip(names, layouts, strict=False) if n and layout is Layout.PLANES)

@@ -107,6 +107,9 @@ class CpuTarget:
         weights = graph.constant(node.inputs[1]) if isinstance(node.op, Conv | MatMul) else None
         return None if weights is None or dtype is DType.F32 else nearest(weights, dtype)
 
+    def narrows(self, form: Form) -> bool:
+        return False
+
     def assemble(
         self, modules: Sequence[str], progress: Callable[[int, int], None] | None = None
     ) -> tuple[bytes | None, ...]:

@@ -1,7 +1,8 @@
 """Convolutions in the tiers of the CUDA target: which of them a node can have, and its code in each.
 
 t1: every multiply-add an instruction, its weight an immediate (emit/); t1c: the same in slices whose code stays in the
-instruction cache; t2: pairs of weight and place are streamed (stream/); t3: dense (dense/).
+instruction cache; t1h: the same for two pixels at a time, in halves; t2: pairs of weight and place are streamed
+(stream/); t3: dense (dense/).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 
 from packer.ir import DType, Graph, Node
 from packer.ir.ops import Conv
+from packer.ir.rounding import nearest
 from targets.base import TargetError
 from targets.cuda import dense, stream
 from targets.cuda.emit import emit
@@ -26,6 +28,7 @@ from targets.cuda.state import State
 __all__ = ["code_of", "geometry_of", "layer_of", "tiers", "weights_of"]
 
 _INSTRUCTIONS = ("t1", "t1c")  # the tiers with weights in them
+_LARGEST_HALF = 65_504
 _SPARSE = 0.7  # density from which on skipping zeros cannot pay
 _MOST_CODE = 72 << 10  # multiply-adds of a layer as instructions: 0.75 MB, which no cache supplies
 _WIDEST = 128  # elements of a row under a window that straight-line code stages
@@ -34,9 +37,9 @@ _FEWEST = 8  # output channels of a group that share what a thread loads
 _RESIDUAL = 3  # input of a Conv
 
 
-def tiers(graph: Graph, node: Node) -> tuple[str, ...]:
+def tiers(graph: Graph, node: Node, halves: bool) -> tuple[str, ...]:
     """The tiers that a node can have: none if it is no convolution in two dimensions with known, finite weights, or one
-    with few channels a group, such as depthwise ones."""
+    with few channels a group, such as depthwise ones. With `halves` products may be of those."""
     op, weights = node.op, graph.constant(node.inputs[1]) if len(node.inputs) > 1 else None
     if not isinstance(op, Conv) or weights is None or weights.ndim != 4 or min(op.pads) < 0:
         return ()
@@ -55,7 +58,12 @@ def tiers(graph: Graph, node: Node) -> tuple[str, ...]:
         return ("t3",)
     if np.count_nonzero(weights) > _MOST_CODE:
         return ("t3", "t2")
-    return ("t3", "t2", "t1", *(("t1c",) if cache_resident(weights) is not None else ()))
+    found = ["t3", "t2", "t1"]
+    if cache_resident(weights) is not None:
+        found.append("t1c")
+    if halves and np.abs(weights).max() <= _LARGEST_HALF:
+        found.append("t1h")
+    return tuple(found)
 
 
 def geometry_of(graph: Graph, node: Node, storage: DType) -> Geometry:
@@ -70,6 +78,8 @@ def weights_of(graph: Graph, node: Node, tier: str, exact: bool) -> np.ndarray:
     """The weights that a convolution computes with in a tier: those in instructions are rounded, or `exact`."""
     weights = graph.constant(node.inputs[1])
     assert weights is not None
+    if tier == "t1h":
+        return nearest(weights, DType.F16)
     return rounded(weights) if tier in _INSTRUCTIONS and not exact else weights
 
 

@@ -18,6 +18,7 @@ from targets.cuda.costs import dense as dense_parts
 from targets.cuda.costs import straight, streamed
 from targets.cuda.demand import held, seconds_of
 from targets.cuda.emit import Settings
+from targets.cuda.emit.arithmetic import arithmetic_of
 from targets.cuda.emit.window import AHEAD
 from targets.cuda.geometry import Geometry
 from targets.cuda.slices import CODE, MOST_MULTIPLIES, RESIDENT
@@ -29,8 +30,10 @@ Way = Settings | dense.Tile | stream.Settings
 _BEST = 3  # ways of a tier that are worth measuring
 _TILES = 6  # of a number of channels that are looked at in all their variations
 _THREADS = (64, 256)
-_CHANNELS = {"t1": (64, 32), "t1c": (32, 16)}
+_CHANNELS = {"t1": (64, 32), "t1c": (32, 16), "t1h": (32, 16)}
 _STREAMS = 12  # settings of streams that are looked at
+_ARITHMETIC = {"t1": "float32", "t1c": "float32", "t1h": "half2"}
+_SUMS = {"float32": 1, "half2": 3}  # registers of an output channel
 _OWN = 24  # registers of a thread beside sums and what is loaded ahead
 
 
@@ -49,7 +52,12 @@ def settings(board: Board, layer: Geometry, name: str) -> Way:
     tier, _, text = name.partition(" ")
     if not text:
         return next(iter(_ranked(board, layer, tier).values()))
-    found = {"t1": _read_straight, "t1c": _read_straight, "t2": _read_streamed, "t3": _read_dense}[tier](layer, text)
+    if tier == "t2":
+        found: Way | None = _read_streamed(text)
+    elif tier == "t3":
+        found = _read_dense(text)
+    else:
+        found = _read_straight(layer, _ARITHMETIC[tier], text)
     if found is None:
         raise TargetError(f"expected the name of a way to make a convolution, got '{name}'")
     return found
@@ -94,28 +102,31 @@ def _straight(board: Board, layer: Geometry, tier: str) -> Iterator[Settings]:
     products = layer.nonzeros / layer.filters
     for channels in _CHANNELS[tier]:
         own = min(channels, layer.each)
-        while tier == "t1" and own > 1 and own * products > MOST_MULTIPLIES:
+        while tier != "t1c" and own > 1 and own * products > MOST_MULTIPLIES:
             own //= 2
         if tier == "t1c" and own * products * CODE > RESIDENT:
             continue
-        for one in _tiled(layer, own):
-            fewer = min(one.registers, -(-(own + AHEAD + _OWN) // 8) * 8)
+        for one in _tiled(layer, own, _ARITHMETIC[tier]):
+            sums = own * _SUMS[one.arithmetic]
+            fewer = min(one.registers, -(-(sums + AHEAD + _OWN) // 8) * 8)
             shared = one.tile.shared if one.tile else 0
             yield one
             if held(board, one.threads, fewer, shared) > held(board, one.threads, one.registers, shared):
                 yield replace(one, registers=fewer)
 
 
-def _tiled(layer: Geometry, channels: int) -> Iterator[Settings]:
+def _tiled(layer: Geometry, channels: int, arithmetic: str) -> Iterator[Settings]:
+    pixels = arithmetic_of(arithmetic).pixels
     if layer.kernel == (1, 1):
-        yield from (Settings(channels, None, threads) for threads in (64, 128, 256))
+        yield from (Settings(channels, None, threads, arithmetic=arithmetic) for threads in (64, 128, 256))
         return
-    for tile in tiles(layer, channels, _THREADS)[:_TILES]:
+    for tile in tiles(layer, channels, _THREADS, pixels)[:_TILES]:
         least = replace(tile, pitch=tile.phase * layer.strides[1])
         for one in dict.fromkeys((tile, least)):
-            yield Settings(channels, one, one.threads)
+            yield Settings(channels, one, one.threads, arithmetic=arithmetic)
             if one.chunk > 1:
-                yield Settings(channels, replace(one, chunk=one.chunk // 2), one.threads)
+                half = replace(one, chunk=one.chunk // 2)
+                yield Settings(channels, half, one.threads, arithmetic=arithmetic)
 
 
 def _text(way: Way) -> str:
@@ -128,22 +139,24 @@ def _text(way: Way) -> str:
     return f"{way.rows}x{way.columns} {way.high}x{way.wide}"
 
 
-def _read_straight(layer: Geometry, text: str) -> Settings | None:
+def _read_straight(layer: Geometry, arithmetic: str, text: str) -> Settings | None:
     if (found := _STRAIGHT.fullmatch(text)) is None:
         return None
     channels, rows, columns, chunk, pitch, threads, registers = (int(n or 0) for n in found.groups())
     if not rows:
-        return Settings(channels, None, threads, registers)
-    tile = tile_of(layer, rows, columns, chunk)
-    return None if tile is None else Settings(channels, replace(tile, pitch=pitch), threads, registers)
+        return Settings(channels, None, threads, registers, arithmetic=arithmetic)
+    tile = tile_of(layer, rows, columns, chunk, arithmetic_of(arithmetic).pixels)
+    if tile is None:
+        return None
+    return Settings(channels, replace(tile, pitch=pitch), threads, registers, arithmetic=arithmetic)
 
 
-def _read_streamed(layer: Geometry, text: str) -> stream.Settings | None:
+def _read_streamed(text: str) -> stream.Settings | None:
     found = _STREAMED.fullmatch(text)
     return None if found is None else stream.Settings(*map(int, found.groups()))
 
 
-def _read_dense(layer: Geometry, text: str) -> dense.Tile | None:
+def _read_dense(text: str) -> dense.Tile | None:
     return next((tile for tile in dense.TILES if _text(tile) == text), None)
 
 

@@ -26,7 +26,7 @@ __all__ = ["SETTINGS", "CudaTarget", "create"]
 SETTINGS = ("winograd", "precision", "weight_rounding", "activations", "placement", "device_code")  # of create
 
 _UNCUT = (1 << 40,) * 8  # grain of forms that run as a whole
-_TIERS = ("t1", "t1c", "t2", "t3", lower.GENERIC)
+_TIERS = ("t1", "t1c", "t1h", "t2", "t3", lower.GENERIC)
 _STORAGES = {"f32": DType.F32, "f16": DType.F16}
 _ALL_BITS = 70  # of the first sm whose immediates have 32 bits
 _PLACEMENTS = ("cost", "device")
@@ -37,7 +37,7 @@ _CODES = ("cubin", "ptx")
 class CudaTarget:
     """A board. `budget` bounds what rounding weights to immediates does, `exact` are those that are not rounded;
     `storage` is how floats are stored on the device. `placement` is "cost", or "device" for all that can run there;
-    with `device_code` "ptx" there is no machine code."""
+    with `device_code` "ptx" there is no machine code. With `halves` products may be of float16."""
 
     board: Board
     cpu: Target
@@ -45,6 +45,7 @@ class CudaTarget:
     storage: DType
     placement: str
     device_code: str
+    halves: bool
     exact: frozenset[str] = frozenset()
 
     @property
@@ -80,7 +81,7 @@ class CudaTarget:
 
     def forms(self, graph: Graph, node: Node) -> tuple[Form, ...]:
         state = State(graph, self.storage)
-        found: tuple[str, ...] = convolution.tiers(graph, node)
+        found: tuple[str, ...] = convolution.tiers(graph, node, self.halves)
         if found:
             layer = convolution.geometry_of(graph, node, self.storage)
             found = tuple(way for tier in found for way in ways(self.board, layer, tier))
@@ -163,6 +164,9 @@ class CudaTarget:
         used = convolution.weights_of(graph, node, tier_of(form.implementation), self._exact(node))
         return None if exact is None or np.array_equal(used, exact) else used
 
+    def narrows(self, form: Form) -> bool:
+        return tier_of(form.implementation) == "t1h"
+
     def _exact(self, node: Node) -> bool:
         return not self.budget or not self.exact.isdisjoint(node.inputs)
 
@@ -197,7 +201,10 @@ def create(
         budget = budget_of(weight_rounding)
     except ValueError as error:
         raise TargetError(str(error)) from None
+    halves = precision == "f16"
     if budget < math.inf and board.sm >= _ALL_BITS:
         budget = 0.0
+    if budget and halves:
+        budget = math.inf  # halves do more
     cpu = resolve(board.cpu, winograd=winograd, precision=precision)
-    return CudaTarget(board, cpu, budget, _STORAGES[activations], placement, device_code)
+    return CudaTarget(board, cpu, budget, _STORAGES[activations], placement, device_code, halves)

@@ -18,11 +18,11 @@ __all__ = ["emulated", "make"]
 
 def emulated(model: onnx.ModelProto | Path, path: Path, **options: Any) -> edgert.Session:
     """The session of a model packed to `path`; that of this machine's processor if no operator has kernels."""
-    pack(model, path, targets=["jetson"], placement="device", device_code="ptx", golden=False, **options)
+    pack(model, path, targets=["jetson"], placement="device", device_code="ptx", **{"golden": False, **options})
     if edgert.read(path).programs[0].device:
         return edgert.load(path, target="jetson", emulate=True, cuda_library=library()._name)
     options.pop("weight_rounding", None)
-    pack(model, path, golden=False, **options)
+    pack(model, path, **{"golden": False, **options})
     return edgert.load(path)
 
 

@@ -76,6 +76,18 @@ def test_the_sample_is_met_within_its_tolerance(models: Path, tmp_path: Path, op
     assert selftest(path, target="jetson", emulate=True, runs=1).passed
 
 
+@pytest.mark.parametrize("name", ["mp_face_detection_full_range_sparse", "squeezenet_dc"])
+def test_products_of_halves(models: Path, tmp_path: Path, name: str) -> None:
+    """What rounding to halves does is foreseen: the tolerance of the sample allows it."""
+    folder = models / "vectors" / name / "test_data_set_0"
+    model = models / "onnx" / f"{name}.onnx"
+    with emulated(model, tmp_path / "halves.edge", golden=True, precision="f16") as session:
+        outputs = session.run({info.name: tensor(folder / f"input_{i}.pb") for i, info in enumerate(session.inputs)})
+        (golden,) = edgert.read(tmp_path / "halves.edge").goldens
+        for i, info in enumerate(session.outputs):
+            assert 1e-4 < relative_error(outputs[info.name], tensor(folder / f"output_{i}.pb")) < golden.rtol
+
+
 def test_nothing_to_emulate_says_why(tmp_path: Path) -> None:
     network = random_network(0)
     pack(network.model, tmp_path / "model.edge", golden=False)

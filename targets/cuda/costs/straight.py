@@ -11,6 +11,7 @@ from targets.cuda.board import Board
 from targets.cuda.costs.memory import SECTOR, again, sectors
 from targets.cuda.demand import Demand, held, parts_of
 from targets.cuda.emit import CHUNK, Settings
+from targets.cuda.emit.arithmetic import arithmetic_of
 from targets.cuda.emit.window import AHEAD
 from targets.cuda.geometry import Geometry
 from targets.cuda.model.machine import bytes_of_code
@@ -62,14 +63,15 @@ def _window(
 
 def _points(board: Board, layer: Geometry, settings: Settings, slices: int, channels: float, products: float) -> Demand:
     used = layer.depth * layer.used(channels)
-    tiles, warps = math.ceil(layer.pixels / settings.threads), settings.threads // _WARP
-    stores = channels * (2 if layer.added else 1)
-    touched = tiles * warps * slices * used * sectors(_WARP * layer.strides[1], layer.size)
+    each = arithmetic_of(settings.arithmetic).pixels
+    tiles, warps = math.ceil(layer.pixels / (settings.threads * each)), settings.threads // _WARP
+    stores = channels * each * (2 if layer.added else 1)
+    touched = tiles * warps * slices * used * each * sectors(_WARP * layer.strides[1], layer.size)
     stored = tiles * warps * slices * stores * sectors(_WARP, layer.size)
     waits = used / CHUNK * _waits(board, products / max(1.0, used / CHUNK))
     return _demand(
         board, layer, settings, tiles, warps, 0, slices,
-        products, 0.0, used + stores, 3 * channels + _ONCE, touched, stored, waits, 1.0,
+        products, 0.0, used * each + stores, 3 * channels + _ONCE, touched, stored, waits, 1.0,
     )  # fmt: skip
 
 

@@ -12,7 +12,9 @@ from packer.api import compile_model
 KERNELS = {"conv_0": "straight-line", "stream_conv": "streamed", "dense_conv": "dense"}
 
 
-def kernel(target: str, shape: tuple[int, ...], size: int, density: float, **op: object) -> str:
+def kernel(
+    target: str, shape: tuple[int, ...], size: int, density: float, precision: str = "f32", **op: object
+) -> str:
     """Which kernels a convolution with weights of this shape gets, over an input of size x size."""
     rng = np.random.default_rng(0)
     weights = (rng.standard_normal(shape) * (rng.random(shape) < density)).astype(np.float32)
@@ -24,11 +26,12 @@ def kernel(target: str, shape: tuple[int, ...], size: int, density: float, **op:
         [numpy_helper.from_array(weights, "w")],
     )
     model: onnx.ModelProto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    options = {"placement": "device", "device_code": "ptx", "weight_rounding": "off"}
+    options = {"placement": "device", "device_code": "ptx", "weight_rounding": "off", "precision": precision}
     program = compile_model(model, targets=[target], golden=False, **options).programs[0]  # type: ignore[arg-type]
     (step,) = (step for step in program.steps if step.kernel == "launch")
     entries = next(attribute.text for attribute in step.attributes if attribute.name == "entries")
-    return KERNELS[entries.split(",")[0]]
+    name = KERNELS[entries.split(",")[0]]
+    return f"{name} in halves" if any("fma.rn.f16x2" in module.ptx for module in program.modules) else name
 
 
 @pytest.mark.parametrize(
@@ -53,3 +56,8 @@ def test_the_cheapest_tier(target: str, shape: tuple[int, ...], size: int, densi
 )
 def test_windows_too_large_to_stage_are_dense(shape: tuple[int, ...], op: dict[str, object]) -> None:
     assert kernel("jetson", shape, 150, 0.1, **op) == "dense"
+
+
+def test_products_are_of_halves_where_that_is_asked_for_and_cheaper() -> None:
+    assert kernel("jetson", (128, 128, 3, 3), 28, 0.2, "f16", pads=[1, 1, 1, 1]) == "straight-line in halves"
+    assert kernel("jetson", (512, 512, 3, 3), 7, 0.1, "f16", pads=[1, 1, 1, 1]) == "streamed"
