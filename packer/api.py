@@ -81,6 +81,7 @@ def pack(
     activations: str = "f32",
     placement: str = "cost",
     device_code: str = "cubin",
+    cuda_route: str = "direct",
     search: str | Strategy = "exact",
     partial_sums: bool = False,
     measured: Mapping[str, Measured] | None = None,
@@ -103,8 +104,10 @@ def pack(
     than 1e-3 of the largest number ("auto") or by less than a number that is given, small layers staying exact first;
     `activations` how floats are stored, "f32" or "f16"; `placement` whether operators run where they cost least
     ("cost") or on the GPU wherever they can ("device"); `device_code` whether there is machine code beside the PTX
-    ("cubin"), or PTX alone ("ptx"), which the device compiles when it first loads it. Behind a target with a GPU come
-    the programs of its processor alone.
+    ("cubin"), or PTX alone ("ptx"), which the device compiles when it first loads it; `cuda_route` whether sparse
+    convolutions become code directly ("direct"), or by way of CUDA C++ for their shapes, whose multiply-adds of zeros
+    are deleted ("template"; the same results, float32 only). Behind a target with a GPU come the programs of its
+    processor alone.
     `measured` has what is known of the devices that targets (by name) stand for; without it costs are those of the
     targets' models, and the same model gives the same bundle anywhere.
     With `golden` the bundle carries a sample and the tolerances (|got - want| <= atol + rtol * max|want|) its self-test
@@ -129,6 +132,7 @@ def pack(
         activations=activations,
         placement=placement,
         device_code=device_code,
+        cuda_route=cuda_route,
         search=search,
         partial_sums=partial_sums,
         measured=measured,
@@ -156,6 +160,7 @@ def compile_model(
     activations: str = "f32",
     placement: str = "cost",
     device_code: str = "cubin",
+    cuda_route: str = "direct",
     search: str | Strategy = "exact",
     partial_sums: bool = False,
     measured: Mapping[str, Measured] | None = None,
@@ -173,6 +178,7 @@ def compile_model(
         "activations": activations,
         "placement": placement,
         "device_code": device_code,
+        "cuda_route": cuda_route,
     }
     chosen = _with_fallbacks(targets, settings)
     chosen = [known[target.name].on(target) if target.name in known else target for target in chosen]

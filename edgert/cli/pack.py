@@ -56,6 +56,10 @@ def pack(
     device_code: Annotated[
         str, typer.Option("--device-code", metavar="cubin|ptx", help="For a GPU; PTX is there in any case.")
     ] = "cubin",
+    cuda_route: Annotated[
+        str,
+        typer.Option("--cuda-route", metavar="direct|template", help="How sparse convolutions become code for a GPU."),
+    ] = "direct",
     search: Annotated[
         str,
         typer.Option(
@@ -130,6 +134,7 @@ def pack(
             activations=activations,
             placement=placement,
             device_code=device_code,
+            cuda_route=cuda_route,
             search=policy(seconds, targets, counts, device, tell) if search == "policy" else search,
             partial_sums=partial_sums,
             measured=measured,

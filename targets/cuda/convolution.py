@@ -1,8 +1,8 @@
 """Convolutions in the tiers of the CUDA target: which of them a node can have, and its code in each.
 
-t1: every multiply-add an instruction, its weight an immediate (emit/); t1c: the same in slices whose code stays in the
-instruction cache; t1h: the same for two pixels at a time, in halves; t2: pairs of weight and place are streamed
-(stream/); t3: dense (dense/).
+t1: every multiply-add an instruction, its weight an immediate (emit/ or template/); t1c: the same in slices whose code
+stays in the instruction cache; t1h: the same for two pixels at a time, in halves (emit/); t2: pairs of weight and place
+are streamed (stream/); t3: dense (dense/).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from packer.ir import DType, Graph, Node
 from packer.ir.ops import Conv
 from packer.ir.rounding import nearest
 from targets.base import TargetError
-from targets.cuda import dense, stream
+from targets.cuda import dense, stream, template
+from targets.cuda.cache import Cache
 from targets.cuda.emit import emit
 from targets.cuda.geometry import Geometry
 from targets.cuda.kernel import Code
@@ -25,8 +26,9 @@ from targets.cuda.rounding import rounded
 from targets.cuda.slices import cache_resident
 from targets.cuda.state import State
 
-__all__ = ["code_of", "geometry_of", "layer_of", "tiers", "weights_of"]
+__all__ = ["ROUTES", "code_of", "geometry_of", "layer_of", "tiers", "weights_of"]
 
+ROUTES = ("direct", "template")  # emit/ or template/
 _INSTRUCTIONS = ("t1", "t1c")  # the tiers with weights in them
 _LARGEST_HALF = 65_504
 _SPARSE = 0.7  # density from which on skipping zeros cannot pay
@@ -37,9 +39,10 @@ _FEWEST = 8  # output channels of a group that share what a thread loads
 _RESIDUAL = 3  # input of a Conv
 
 
-def tiers(graph: Graph, node: Node, halves: bool) -> tuple[str, ...]:
+def tiers(graph: Graph, node: Node, halves: bool, route: str) -> tuple[str, ...]:
     """The tiers that a node can have: none if it is no convolution in two dimensions with known, finite weights, or one
-    with few channels a group, such as depthwise ones. With `halves` products may be of those."""
+    with few channels a group, such as depthwise ones. With `halves` products may be of those. Straight-line code comes
+    by a `route` of ROUTES; templates know neither halves nor all activations."""
     op, weights = node.op, graph.constant(node.inputs[1]) if len(node.inputs) > 1 else None
     if not isinstance(op, Conv) or weights is None or weights.ndim != 4 or min(op.pads) < 0:
         return ()
@@ -56,12 +59,12 @@ def tiers(graph: Graph, node: Node, halves: bool) -> tuple[str, ...]:
     staged = math.prod(extent + 7 * stride for extent, stride in zip(reach, op.strides, strict=True))
     if graph.density(node.inputs[1]) > _SPARSE or reach[1] > _WIDEST or staged > _LARGEST:
         return ("t3",)
-    if np.count_nonzero(weights) > _MOST_CODE:
+    if np.count_nonzero(weights) > _MOST_CODE or (route == "template" and not template.knows(op.activation)):
         return ("t3", "t2")
     found = ["t3", "t2", "t1"]
     if cache_resident(weights) is not None:
         found.append("t1c")
-    if halves and np.abs(weights).max() <= _LARGEST_HALF:
+    if halves and route == "direct" and np.abs(weights).max() <= _LARGEST_HALF:
         found.append("t1h")
     return tuple(found)
 
@@ -103,7 +106,7 @@ def layer_of(state: State, node: Node, tier: str, exact: bool) -> ConvLayer:
     )
 
 
-def code_of(layer: ConvLayer, way: Way) -> Code:
+def code_of(layer: ConvLayer, way: Way, route: str) -> Code:
     """The code of a layer with the settings of a tier; inputs are numbered as those of a Conv node."""
     if isinstance(way, dense.Tile):
         return dense.conv(layer, way)
@@ -113,4 +116,6 @@ def code_of(layer: ConvLayer, way: Way) -> Code:
         except TargetError:  # weights crowded in some channels: other settings
             return stream.conv(layer)
     operands = (0,) if layer.added is None else (0, _RESIDUAL)
+    if route == "template":
+        return Code(tuple(template.specialised(layer, way.channels, Cache.of_user())), operands)
     return Code(tuple(emit(layer, way)), operands)

@@ -31,14 +31,14 @@ def runs(state: State, node: Node) -> bool:
     return _generic(state, node) is not None
 
 
-def lower(state: State, node: Node, implementation: str, board: Board, exact: bool) -> Lowered:
+def lower(state: State, node: Node, implementation: str, board: Board, exact: bool, route: str) -> Lowered:
     """The step for a node, with weights that are rounded to immediates or `exact`."""
     if implementation == GENERIC:
         code = _generic(state, node)
         assert code is not None
     else:
         layer = convolution.layer_of(state, node, tier_of(implementation), exact)
-        code = convolution.code_of(layer, settings(board, layer.geometry, implementation))
+        code = convolution.code_of(layer, settings(board, layer.geometry, implementation), route)
     return launch(code, [None if name is None else Operand(name, layout=Layout.PLANES) for name in node.inputs])
 
 

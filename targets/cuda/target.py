@@ -18,12 +18,14 @@ from targets.cuda.cost import bound, move_seconds, seconds
 from targets.cuda.ranking import tier_of, ways
 from targets.cuda.rounding import budget_of
 from targets.cuda.state import State
-from targets.cuda.toolchain import assemble_all
+from targets.cuda.toolchain import assemble_all, missing
 from targets.machine import Machine
 
 __all__ = ["SETTINGS", "CudaTarget", "create"]
 
-SETTINGS = ("winograd", "precision", "weight_rounding", "activations", "placement", "device_code")  # of create
+SETTINGS = (  # of create
+    "winograd", "precision", "weight_rounding", "activations", "placement", "device_code", "cuda_route",
+)  # fmt: skip
 
 _UNCUT = (1 << 40,) * 8  # grain of forms that run as a whole
 _TIERS = ("t1", "t1c", "t1h", "t2", "t3", lower.GENERIC)
@@ -37,7 +39,8 @@ _CODES = ("cubin", "ptx")
 class CudaTarget:
     """A board. `budget` bounds what rounding weights to immediates does, `exact` are those that are not rounded;
     `storage` is how floats are stored on the device. `placement` is "cost", or "device" for all that can run there;
-    with `device_code` "ptx" there is no machine code. With `halves` products may be of float16."""
+    with `device_code` "ptx" there is no machine code. With `halves` products may be of float16. Straight-line code
+    comes by the `route` "direct" or "template"."""
 
     board: Board
     cpu: Target
@@ -46,6 +49,7 @@ class CudaTarget:
     placement: str
     device_code: str
     halves: bool
+    route: str
     exact: frozenset[str] = frozenset()
 
     @property
@@ -81,7 +85,7 @@ class CudaTarget:
 
     def forms(self, graph: Graph, node: Node) -> tuple[Form, ...]:
         state = State(graph, self.storage)
-        found: tuple[str, ...] = convolution.tiers(graph, node, self.halves)
+        found: tuple[str, ...] = convolution.tiers(graph, node, self.halves, self.route)
         if found:
             layer = convolution.geometry_of(graph, node, self.storage)
             found = tuple(way for tier in found for way in ways(self.board, layer, tier))
@@ -135,7 +139,8 @@ class CudaTarget:
 
     def lower(self, graph: Graph, node: Node, form: Form) -> Lowered:
         if tier_of(form.implementation) in _TIERS:
-            return lower.lower(State(graph, self.storage), node, form.implementation, self.board, self._exact(node))
+            state, exact = State(graph, self.storage), self._exact(node)
+            return lower.lower(state, node, form.implementation, self.board, exact, self.route)
         return self.cpu.lower(graph, node, form)
 
     def restrict(self, graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part) -> Lowered:
@@ -187,15 +192,22 @@ def create(
     activations: str = "f32",
     placement: str = "cost",
     device_code: str = "cubin",
+    cuda_route: str = "direct",
 ) -> Target:
     """The target called `name`, a board or an alias of one; raises TargetError for an unknown setting."""
     for name_of, known, got in (
         ("activations", _STORAGES, activations),
         ("placement", _PLACEMENTS, placement),
         ("device code", _CODES, device_code),
+        ("CUDA route", convolution.ROUTES, cuda_route),
     ):
         if got not in known:
             raise TargetError(f"{name_of}: expected {', '.join(known)}, got '{got}'")
+    if cuda_route == "template":
+        if activations != "f32":
+            raise TargetError(f"CUDA route template: expected activations f32, got '{activations}'")
+        if reason := missing(assembler=False):
+            raise TargetError(f"CUDA route template: {reason}")
     board = next(board for board in BOARDS.values() if name in (board.name, *board.aliases))
     try:
         budget = budget_of(weight_rounding)
@@ -207,4 +219,4 @@ def create(
     if budget and halves:
         budget = math.inf  # halves do more
     cpu = resolve(board.cpu, winograd=winograd, precision=precision)
-    return CudaTarget(board, cpu, budget, _STORAGES[activations], placement, device_code, halves)
+    return CudaTarget(board, cpu, budget, _STORAGES[activations], placement, device_code, halves, cuda_route)

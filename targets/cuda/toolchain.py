@@ -40,11 +40,12 @@ def find(tool: str) -> str | None:
     return shutil.which(tool, path=os.pathsep.join(places)) or shutil.which(tool)
 
 
-def missing() -> str:
-    """What to install so that code can be generated; empty if nothing is missing."""
+def missing(assembler: bool = True) -> str:
+    """What to install so that CUDA C++ can be compiled, and assembled; empty if nothing is missing."""
     try:
         _nvrtc()
-        _assembler()
+        if assembler:
+            _assembler()
     except ToolchainError as error:
         return str(error)
     return ""

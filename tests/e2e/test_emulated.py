@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 import edgert
+from edgert.decisions import read_plan
 from edgert.errors import NoProgramError
+from edgert.samples import random_inputs
 from edgert.selftest import selftest
 from packer.api import pack
+from targets.cuda.toolchain import missing
 from tests.e2e.conftest import relative_error, tensor
 from tests.e2e.emulated import emulated
 from tests.e2e.random_networks import random_network
@@ -67,6 +70,22 @@ def test_half_precision_in_memory(models: Path, tmp_path: Path) -> None:
         (got,) = session.run({session.inputs[0].name: x}).values()
     assert 0 < relative_error(got, want) < 1e-2
     assert np.argmax(got) == np.argmax(want)
+
+
+@pytest.mark.skipif(bool(missing(assembler=False)), reason=missing(assembler=False))
+@pytest.mark.parametrize("name", ["lenet5_dns_sparse", pytest.param("squeezenet_dc", marks=pytest.mark.slow)])
+def test_both_routes_to_code_give_the_same_bits(models: Path, tmp_path: Path, name: str) -> None:
+    found, texts = [], []
+    for route in ("direct", "template"):
+        path = tmp_path / f"{route}.edge"
+        with emulated(models / "onnx" / f"{name}.onnx", path, cuda_route=route) as session:
+            found.append([array.tobytes() for array in session.run(random_inputs(session.inputs)).values()])
+        bundle = edgert.read(path)
+        plan = read_plan(bundle, bundle.programs[0])
+        assert any(decision.algorithm.startswith("t1") for decision in plan.decisions)
+        texts.append([module.ptx_bytes for module in bundle.programs[0].modules])
+    assert found[0] == found[1]
+    assert texts[0] != texts[1]
 
 
 @pytest.mark.parametrize("options", [{"weight_rounding": "20bit"}, {"activations": "f16"}], ids=str)

@@ -5,5 +5,6 @@ is the baseline that direct emission (targets/cuda/emit) is measured against.
 """
 
 from targets.cuda.template.conv import specialised
+from targets.cuda.template.shape import knows
 
-__all__ = ["specialised"]
+__all__ = ["knows", "specialised"]

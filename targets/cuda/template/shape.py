@@ -13,7 +13,7 @@ from targets.cuda.layer import ConvLayer
 from targets.cuda.tiling import Tile, choose, tile_of
 from targets.cuda.toolchain import Compiled, compile
 
-__all__ = ["MOST_WEIGHTS", "Shape", "shape_of"]
+__all__ = ["MOST_WEIGHTS", "Shape", "knows", "shape_of"]
 
 _SOURCE = Path(__file__).with_name("conv.cu")
 MOST_WEIGHTS = 4096  # of a template: compiling takes longer than in proportion, and of more not all loops are unrolled
@@ -87,6 +87,11 @@ class Shape:
         """The template's PTX; the cache finds it by its text, so one serves all weights of the shape."""
         defines = [f"--define-macro={name}={value}" for name, value in self.macros().items()]
         return compile(_SOURCE.read_text(encoding="ascii"), _SOURCE.name, defines, cache)
+
+
+def knows(activation: Activation | None) -> bool:
+    """Whether templates can have this activation."""
+    return activation is None or activation.kind in _ACTIVATIONS
 
 
 def shape_of(layer: ConvLayer, filters: int) -> Shape:

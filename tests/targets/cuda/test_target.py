@@ -17,7 +17,9 @@ from packer.importers import import_onnx
 from packer.ir import DType
 from packer.passes import optimize
 from targets.base import DEVICE_KERNELS, Layout, TargetError, names, resolve, stored_bytes
+from targets.cuda import toolchain
 from targets.cuda.state import State
+from targets.cuda.toolchain import ToolchainError, missing
 
 
 def network(batch: int = 1) -> onnx.ModelProto:
@@ -170,11 +172,35 @@ def test_planes_with_halos_share_memory_with_their_like_alone() -> None:
         ({"activations": "f8"}, "activations: expected f32, f16, got 'f8'"),
         ({"placement": "gpu"}, "placement: expected cost, device, got 'gpu'"),
         ({"device_code": "sass"}, "device code: expected cubin, ptx, got 'sass'"),
+        ({"cuda_route": "paper"}, "CUDA route: expected direct, template, got 'paper'"),
+        ({"cuda_route": "template", "activations": "f16"}, "template: expected activations f32, got 'f16'"),
     ],
 )
 def test_unknown_settings_are_refused(option: dict[str, str], message: str) -> None:
     with pytest.raises(TargetError, match=message):
         compiled(**option)
+
+
+def test_templates_need_their_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent() -> None:
+        raise ToolchainError("NVRTC is missing; install it: pip install 'edgert[cuda]'")
+
+    monkeypatch.setattr(toolchain, "_nvrtc", absent)
+    with pytest.raises(TargetError, match=r"CUDA route template: NVRTC is missing; install it: pip install"):
+        compiled(cuda_route="template")
+
+
+@pytest.mark.skipif(bool(missing(assembler=False)), reason=missing(assembler=False))
+def test_templates_leave_activations_that_they_do_not_know_to_other_tiers() -> None:
+    """A Tanh; the direct route has instructions for it."""
+    model = network()
+    next(node for node in model.graph.node if node.op_type == "Relu").op_type = "Tanh"
+    for route, known in (("direct", True), ("template", False)):
+        options = {"placement": "device", "device_code": "ptx", "cuda_route": route}
+        program = compile_model(model, targets=["jetson"], golden=False, **options).programs[0]  # type: ignore[arg-type]
+        found = {d.name: d.algorithm for d in parse_plan(program.plan).decisions}
+        assert found["third"].startswith("t1") is known
+        assert found["left"].startswith("t1")
 
 
 def test_tolerance_of_the_sample_follows_the_rounding() -> None:
