@@ -12,7 +12,7 @@ from benchmarks.cuda_codegen import CACHE
 from benchmarks.gpu.driver import Buffer, launch
 from benchmarks.gpu.modules import Loaded
 from packer.ir.ops import Conv
-from targets.cuda.convolution import code_of
+from targets.cuda import dense, stream
 from targets.cuda.emit import emit, settings_of
 from targets.cuda.kernel import Code
 from targets.cuda.layer import ConvLayer, Planes
@@ -26,11 +26,12 @@ _IMAGES = 4  # that differ; all others are multiples of them
 
 
 def _sparse(layer: ConvLayer) -> Code:
-    return code_of(layer, "t1")
+    return Code(tuple(emit(layer)), (0,))
 
 
 def _resident(layer: ConvLayer) -> Code | None:
-    return None if cache_resident(layer.weights) is None else code_of(layer, "t1c")
+    channels = cache_resident(layer.weights)
+    return None if channels is None else Code(tuple(emit(layer, settings_of(layer, channels))), (0,))
 
 
 def _half2(layer: ConvLayer) -> Code:
@@ -46,9 +47,9 @@ FORMS: dict[str, Callable[[ConvLayer], Code | None]] = {
     "t1": _sparse,
     "t1c": _resident,
     "half2": _half2,
-    "t2": lambda layer: code_of(layer, "t2"),
+    "t2": stream.conv,
     "template": _template,
-    "t3": lambda layer: code_of(layer, "t3"),
+    "t3": dense.conv,
 }
 
 
