@@ -6,7 +6,7 @@ import ctypes
 import functools
 import os
 import sys
-from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any
 
 import edgert
@@ -100,6 +100,8 @@ class SessionInfo(Structure):
         ("arena_bytes", c_uint64),
         ("scratch_bytes", c_uint64),
         ("device_bytes", c_uint64),
+        ("device_number", c_int32),
+        ("stream", c_void_p),
     )
 
 
@@ -139,7 +141,11 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # name: result, arguments
     "edgert_session_output": (c_int, c_void_p, c_uint32, POINTER(TensorDescription)),
     "edgert_session_bind_input": (c_int, c_void_p, c_uint32, c_void_p, c_size_t),
     "edgert_session_bind_output": (c_int, c_void_p, c_uint32, c_void_p, c_size_t),
+    "edgert_session_bind_device_input": (c_int, c_void_p, c_uint32, c_void_p, c_size_t),
+    "edgert_session_bind_device_output": (c_int, c_void_p, c_uint32, c_void_p, c_size_t),
     "edgert_session_run": (c_int, c_void_p),
+    "edgert_session_run_async": (c_int, c_void_p, c_void_p),
+    "edgert_session_order": (c_int, c_void_p, c_void_p, c_void_p),
     "edgert_session_output_shape": (c_int, c_void_p, c_uint32, POINTER(c_int64)),
     "edgert_session_profile": (c_int, c_void_p, ProfileHook, c_void_p),
 }

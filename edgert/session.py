@@ -1,4 +1,4 @@
-"""A program of a bundle, ready to run on numpy arrays and anything that speaks DLPack."""
+"""A program of a bundle, ready to run on numpy arrays, anything that speaks DLPack, and arrays on a CUDA device."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgert import _native
+from edgert._arrays import TensorInfo, acceptable, bindable, refuse_overlap
+from edgert._device_arrays import DEFAULT_STREAM, DeviceArray, stream_handle
 from edgert._open import OpenBundle, thread_count
 from edgert.dtypes import DTYPES, Array, address
 from edgert.emulator import emulated, emulator_library, program_to_emulate
-from edgert.errors import InvalidArgumentError
+from edgert.errors import EdgertError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -25,20 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["ALL_CORES", "DeviceOptions", "Session", "SessionDescription", "StepTime", "TensorInfo", "load"]
 
 ALL_CORES = 255  # StepTime.core: every core ran a share of the step
-
-
-@dataclass(frozen=True, slots=True)
-class TensorInfo:
-    """An input or output: row-major elements. Where `dynamic`, the shape is the largest one; results have their own."""
-
-    name: str
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    bytes: int
-    dynamic: bool = False
-
-    def __str__(self) -> str:
-        return _type_text(self.dtype, self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,35 +126,43 @@ class Session:
         with _on_device(options, bundle, target, device):
             _native.call("edgert_session_open", bundle.handle, ctypes.byref(options), ctypes.byref(self._handle))
         self._run = library.edgert_session_run
-        self._bind_to = {"input": library.edgert_session_bind_input, "output": library.edgert_session_bind_output}
+        self._stream, self._device = self._own_stream()
         self.inputs = _describe_all(self._handle, "input")
         self.outputs = _describe_all(self._handle, "output")
-        self._bound: dict[str, list[Array | None]] = {
+        self._bound: dict[str, list[Array | DeviceArray | None]] = {
             "input": [None] * len(self.inputs),
             "output": [None] * len(self.outputs),
         }
-        self._result: dict[str, Array] = {}
+        self._result: dict[str, Any] = {}
+        self._borrowed: list[Array | DeviceArray] = []  # by the last run, which may still be going on
         self._dynamic = tuple(k for k, info in enumerate(self.outputs) if info.dynamic)
         self._hook: Any = None
 
-    def run(self, *inputs: Any) -> dict[str, Array]:
+    def run(self, *inputs: Any, stream: Any = None) -> dict[str, Any]:
         """Runs the network once: `run({"name": array, ...})`, `run(array, ...)` in the order of `inputs`, or `run()`
         when every buffer is bound. Returns the outputs by name: fresh arrays, or the bound ones.
 
-        An array is a numpy array or has `__dlpack__`, of exactly the input's dtype and shape.
+        An array is a numpy array or has `__dlpack__`, of exactly the input's dtype and shape; where the session uses a
+        CUDA device, its elements may be there (DLPack, `__cuda_array_interface__`).
+
+        `stream`, an int, cuda-python's CUstream or what has `__cuda_stream__`: the network is given to that stream of
+        the device, in order with what else it is given, and `run` returns without waiting for outputs that are bound to
+        arrays on the device. Without one it follows the default stream, and all is done when it returns.
         Raises InvalidArgumentError for anything else.
         """
-        if self._ready and not inputs:
+        if self._ready and not inputs and stream is None:
             with self._lock:
                 if status := self._run(self._handle):
                     _native.check(status)
                 return self._trimmed(self._result) if self._dynamic else self._result.copy()
-        return self._run_with(self._by_name(inputs))
+        handle = None if stream is None else self._given_stream(stream)
+        return self._run_with(self._by_name(inputs, self._stream if handle is None else handle), handle)
 
     def bind(self, inputs: Mapping[str, Any] | None = None, outputs: Mapping[str, Any] | None = None) -> None:
         """Binds arrays for all later runs, without copying: each run reads and writes them in place.
 
-        They must have the exact dtype and shape and be C-contiguous; outputs writable; none may overlap an output.
+        They must have the exact dtype and shape and be C-contiguous; outputs writable; none may overlap an output. They
+        are arrays as `run` takes them; what is on a device has to be aligned to 16 bytes.
         Whatever stays unbound is given to `run`, or returned from it as fresh arrays.
         """
         with self._lock:
@@ -175,16 +171,18 @@ class Session:
             for side, given in (("input", inputs), ("output", outputs)):
                 for name, value in (given or {}).items():
                     index = self._index(side, name)
-                    proposed[side][index] = _bindable(side, self._infos(side)[index], value)
-            _refuse_overlap(proposed["input"], proposed["output"])
-            for side, arrays in proposed.items():
-                for index, array in enumerate(arrays):
-                    if array is not None and array is not self._bound[side][index]:
-                        self._bind(side, index, array)
+                    found = bindable(side, self._infos(side)[index], value, self._stream)
+                    proposed[side][index] = self._expect_here(found)
+            refuse_overlap(proposed["input"], proposed["output"])
+            try:
+                self._bind_all(proposed)
+            except EdgertError:
+                self._bind_all(self._bound)
+                raise
             self._bound = proposed
-            self._ready = all(array is not None for arrays in proposed.values() for array in arrays)
+            self._ready = all(isinstance(array, np.ndarray) for arrays in proposed.values() for array in arrays)
             bound = zip(self.outputs, proposed["output"], strict=True)
-            self._result = {info.name: array for info, array in bound if array is not None}
+            self._result = {info.name: _given(array) for info, array in bound if array is not None}
 
     def describe(self) -> SessionDescription:
         """The program, its cores, instruction set, threads and memory in use."""
@@ -230,7 +228,7 @@ class Session:
             if self._handle:
                 _native.library().edgert_session_close(self._handle)
                 self._handle = ctypes.c_void_p()
-                self._bound, self._result = {"input": [], "output": []}, {}
+                self._bound, self._result, self._borrowed = {"input": [], "output": []}, {}, []
 
     def __enter__(self) -> Session:
         return self
@@ -263,17 +261,43 @@ class Session:
         known = ", ".join(f"'{info.name}' {info}" for info in self._infos(side))
         raise InvalidArgumentError(f"unknown {side} {name!r}\nexpected one of: {known}")
 
-    def _by_name(self, given: tuple[Any, ...]) -> dict[int, Array]:
-        """The arrays of one run by input index, checked."""
+    def _own_stream(self) -> tuple[int | None, int]:
+        """The handle of the session's stream and the number of its device; None: it has none."""
+        info = _native.SessionInfo()
+        _native.call("edgert_session_describe", self._handle, ctypes.byref(info))
+        return info.stream, info.device_number
+
+    def _given_stream(self, stream: Any) -> int:
+        if self._stream is None:
+            raise InvalidArgumentError("stream: the session uses no device\nLeave it out: session.run(inputs)")
+        try:
+            return stream_handle(stream)
+        except (TypeError, ValueError) as error:
+            raise InvalidArgumentError(
+                f"stream: expected an int, a CUstream of cuda-python or what has __cuda_stream__, got "
+                f"{type(stream).__name__}: {error}"
+            ) from None
+
+    def _expect_here(self, array: Array | DeviceArray) -> Array | DeviceArray:
+        """The array, unless it is on another device."""
+        if isinstance(array, DeviceArray) and array.device not in (None, self._device):
+            raise InvalidArgumentError(
+                f"expected arrays on device {self._device}, which the session uses, got one on device {array.device}\n"
+                "Copy it there, or make that device the first one: CUDA_VISIBLE_DEVICES"
+            )
+        return array
+
+    def _by_name(self, given: tuple[Any, ...], stream: int | None) -> dict[int, Array | DeviceArray]:
+        """The arrays of one run by input index, checked, and valid for `stream`."""
         if len(given) == 1 and isinstance(given[0], Mapping):
             pairs = [(self._index("input", name), value) for name, value in given[0].items()]
         elif len(given) > len(self.inputs):
             raise InvalidArgumentError(f"expected at most {len(self.inputs)} inputs, got {len(given)}")
         else:
             pairs = list(enumerate(given))
-        return {index: _acceptable("input", self.inputs[index], value) for index, value in pairs}
+        return {i: self._expect_here(acceptable("input", self.inputs[i], value, stream)) for i, value in pairs}
 
-    def _run_with(self, given: dict[int, Array]) -> dict[str, Array]:
+    def _run_with(self, given: dict[int, Array | DeviceArray], stream: int | None) -> dict[str, Any]:
         with self._lock:
             self._require_open()
             bound = self._bound
@@ -283,29 +307,53 @@ class Session:
                         f"input '{info.name}' is missing: expected {info}, got nothing\n"
                         f'Pass it: session.run({{"{info.name}": array}}), or bind it once with session.bind.'
                     )
-            made: dict[int, Array] = {}
-            results: dict[str, Array] = {}
+            made: dict[int, Array | DeviceArray] = {}
+            results: dict[str, Any] = {}
             for index, info in enumerate(self.outputs):
                 if (array := bound["output"][index]) is None:
                     array = made[index] = np.empty(info.shape, info.dtype)
-                results[info.name] = array
+                results[info.name] = _given(array)
             if any(array is not None for array in bound["output"]):
-                _refuse_overlap(list(given.values()), bound["output"])
+                refuse_overlap(list(given.values()), bound["output"])
             try:
                 for side, fresh in (("input", given), ("output", made)):
                     for index, array in fresh.items():
                         self._bind(side, index, array)
-                _native.check(self._run(self._handle))
+                self._follow([*given.values(), *(a for side in bound.values() for a in side if a is not None)], stream)
+                if stream is None:
+                    _native.check(self._run(self._handle))
+                else:
+                    _native.call("edgert_session_run_async", self._handle, stream)
+                self._borrowed = list(given.values())
                 return self._trimmed(results)
             finally:
                 for index in given:  # a bound buffer that was replaced for this run comes back
                     if (array := bound["input"][index]) is not None:
                         self._bind("input", index, array)
 
-    def _bind(self, side: str, index: int, array: Array) -> None:
-        _native.check(self._bind_to[side](self._handle, index, address(array), array.nbytes))
+    def _follow(self, arrays: list[Array | DeviceArray], stream: int | None) -> None:
+        """Lets the run wait for what fills its arrays on the device: on the default stream, if the caller names none,
+        and on those that the arrays name."""
+        on_device = [array for array in arrays if isinstance(array, DeviceArray)]
+        before = {array.wait for array in on_device if array.wait is not None}
+        if on_device and stream is None:
+            before.add(DEFAULT_STREAM)
+        for other in sorted(before):
+            _native.call("edgert_session_order", self._handle, other, self._stream if stream is None else stream)
 
-    def _trimmed(self, results: dict[str, Array]) -> dict[str, Array]:
+    def _bind_all(self, bound: dict[str, list[Array | DeviceArray | None]]) -> None:
+        for side, arrays in bound.items():
+            for index, array in enumerate(arrays):
+                if array is not None:
+                    self._bind(side, index, array)
+
+    def _bind(self, side: str, index: int, array: Array | DeviceArray) -> None:
+        if isinstance(array, DeviceArray):
+            _native.call(f"edgert_session_bind_device_{side}", self._handle, index, array.pointer, array.nbytes)
+        else:
+            _native.call(f"edgert_session_bind_{side}", self._handle, index, address(array), array.nbytes)
+
+    def _trimmed(self, results: dict[str, Any]) -> dict[str, Any]:
         """The results, data-dependent ones as views of what the last run filled."""
         found = dict(results)
         for index in self._dynamic:
@@ -337,6 +385,11 @@ def _on_device(
         yield
 
 
+def _given(array: Array | DeviceArray) -> Any:
+    """What the caller has for it."""
+    return array.owner if isinstance(array, DeviceArray) else array
+
+
 def _text(value: str | None) -> bytes | None:
     return None if value is None else value.encode()
 
@@ -349,84 +402,3 @@ def _describe_all(handle: ctypes.c_void_p, side: str) -> tuple[TensorInfo, ...]:
         shape = tuple(info.shape[: info.rank])
         found.append(TensorInfo(info.name.decode(), DTYPES[info.dtype], shape, info.bytes, bool(info.dynamic)))
     return tuple(found)
-
-
-def _type_text(dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
-    return f"{dtype.name}[{','.join(map(str, shape))}]"
-
-
-def _array(side: str, info: TensorInfo, value: Any) -> Array:
-    """A numpy array over `value` without copying; anything that is no array is refused."""
-    if isinstance(value, np.ndarray | np.generic):
-        return np.asarray(value)
-    if not hasattr(value, "__dlpack__"):
-        raise InvalidArgumentError(
-            f"{side} '{info.name}': expected an array {info}, got {type(value).__name__}\n"
-            f"Convert it: numpy.asarray(value, dtype=numpy.{info.dtype.name})"
-        )
-    try:
-        return np.from_dlpack(value)
-    except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        raise InvalidArgumentError(
-            f"{side} '{info.name}': the {type(value).__name__} cannot be viewed in host memory: {error}\n"
-            "Copy it to the CPU first (PyTorch: tensor.detach().cpu())."
-        ) from None
-
-
-def _exact(side: str, info: TensorInfo, value: Any) -> Array:
-    """The array of `value`, of exactly the right dtype and shape."""
-    array = _array(side, info, value)
-    if array.shape == info.shape and array.dtype == info.dtype:
-        return array
-    if array.shape != info.shape:
-        hint = _shape_hint(array.shape, info)
-    else:
-        hint = f"Convert it: array.astype(numpy.{info.dtype.name})"
-    got = _type_text(array.dtype, array.shape)
-    raise InvalidArgumentError(f"{side} '{info.name}': expected {info}, got {got}\n{hint}")
-
-
-def _shape_hint(got: tuple[int, ...], info: TensorInfo) -> str:
-    want = info.shape
-    if (1, *got) == want:
-        return "Add the batch dimension: array[None]"
-    if len(got) == 4 and len(want) == 4 and (got[0], got[3], got[1], got[2]) == want:
-        return "Channels come first: array.transpose(0, 3, 1, 2)"
-    if len(got) == 3 and len(want) == 4 and (1, got[2], got[0], got[1]) == want:
-        return "Channels come first: array.transpose(2, 0, 1)[None]"
-    if int(np.prod(got)) == int(np.prod(want)):
-        return f"Reshape it: array.reshape({want})"
-    shape = "x".join(map(str, got))
-    return f"Pack again if the model leaves its shape open: edgert pack model.onnx --shape {info.name}={shape}"
-
-
-def _acceptable(side: str, info: TensorInfo, value: Any) -> Array:
-    """The array of one run: copied only where its memory is not contiguous and aligned."""
-    array = _exact(side, info, value)
-    usable = array.flags.c_contiguous and array.flags.aligned
-    return array if usable else np.array(array, order="C")
-
-
-def _bindable(side: str, info: TensorInfo, value: Any) -> Array:
-    array = _exact(side, info, value)
-    if not (array.flags.c_contiguous and array.flags.aligned):
-        raise InvalidArgumentError(
-            f"{side} '{info.name}': expected contiguous row-major memory, got strides {array.strides}\n"
-            "Bind a contiguous array: numpy.ascontiguousarray(array)"
-        )
-    if side == "output" and not array.flags.writeable:
-        raise InvalidArgumentError(f"output '{info.name}': expected a writable array, got a read-only one")
-    return array
-
-
-def _refuse_overlap(inputs: list[Array | None], outputs: list[Array | None]) -> None:
-    """No output's bytes may belong to another buffer."""
-    spans = [
-        (address(array), address(array) + array.nbytes, position >= len(inputs))
-        for position, array in enumerate(inputs + outputs)
-        if array is not None
-    ]
-    for position, (begin, end, _) in enumerate(spans):
-        for other_begin, other_end, is_output in spans[position + 1 :]:
-            if is_output and max(begin, other_begin) < min(end, other_end):
-                raise InvalidArgumentError("two buffers overlap: an output needs its own memory\nBind separate arrays.")

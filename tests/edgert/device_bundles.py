@@ -13,7 +13,19 @@ from packer.bundle.writer import write_bundle
 from packer.ir import DType, TensorType
 from targets.base import Attribute, Layout
 
-__all__ = ["SIZE", "DeviceBuilder", "affine", "answer", "elementwise", "two_runs", "write", "x_of"]
+__all__ = [
+    "COPY",
+    "SCALE",
+    "SIZE",
+    "WEIGHTS",
+    "DeviceBuilder",
+    "affine",
+    "answer",
+    "elementwise",
+    "two_runs",
+    "write",
+    "x_of",
+]
 
 SIZE, THREADS = 300, 128
 FLOATS = TensorType(DType.F32, (SIZE,))

@@ -23,7 +23,7 @@ from edgert.errors import (
     OutOfMemoryError,
 )
 from tests.edgert.device_bundles import WEIGHTS, DeviceBuilder, affine, answer, elementwise, two_runs, write, x_of
-from tests.edgert.emulated import emulator, nothing_left  # noqa: F401
+from tests.edgert.emulated import DeviceMemory, InterfaceArray, emulator, left, nothing_left  # noqa: F401
 from tests.targets.cuda.driver import library
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,6 +32,15 @@ FUNCTIONS = re.findall(
 )
 MESSAGES: list[bytes] = []  # of the emulator
 LOG = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p)(lambda _, message: MESSAGES.append(message))
+NOT_GIVEN_BACK = (
+    "cuMemFree",
+    "cuModuleUnload",
+    "cuLinkDestroy",
+    "cuStreamDestroy",
+    "cuEventDestroy",
+    "cuGraphDestroy",
+    "cuGraphExec",
+)
 # What fails while things are given back fails unheard.
 RELEASING = ("Destroy", "Free", "Unload", "Pop", "Release")
 WILD = elementwise("shift", 1, "mov.u64 %rd1, 64; st.global.f32 [%rd1], %f0; mov.f32 %f9, %f0;")
@@ -43,11 +52,16 @@ def right(session: edgert.Session, seed: int = 1) -> bool:
     return all(np.array_equal(results[name], want) for name, want in answer(x).items())
 
 
-def use(path: Path) -> EdgertError | None:
-    """A session from opening to closing: right, or the error."""
+def use(path: Path, z: DeviceMemory) -> EdgertError | None:
+    """A session from opening to closing, with all kinds of runs: right, or the error."""
+    want = answer(x_of())
     try:
         with edgert.load(path, allow_native=True) as session:
             assert right(session)
+            session.bind(outputs={"z": InterfaceArray(z)})
+            np.testing.assert_array_equal(session.run(x_of())["y"], want["y"])
+            np.testing.assert_array_equal(session.run(x_of(), stream=0)["y"], want["y"])
+            np.testing.assert_array_equal(session.run(x_of())["y"], want["y"])
     except EdgertError as error:
         return error
     return None
@@ -77,10 +91,12 @@ def test_each_call_fails_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         "CUDA_ERROR_LAUNCH_FAILED": DeviceLostError,
     }[error]
     heard = set()
+    z = DeviceMemory(answer(x_of())["z"])  # it keeps the context alive: what is not given back stays
     for function in FUNCTIONS:
         for n in range(1, 100):
             failing(monkeypatch, f"{function}:{n}:{error}")
-            found = use(path)
+            before = left()
+            found = use(path, z)
             failing(monkeypatch)
             if not failed(f"{function}: call {n} fails as asked for"):
                 break
@@ -89,9 +105,13 @@ def test_each_call_fails_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
                 assert f"{function.removesuffix('_v2')}: {error}" in str(found)
                 assert len(str(found).splitlines()) <= 4
                 heard.add(function)
-            if function == "cuDevicePrimaryCtxRelease_v2":
+            if "Release" in function:
                 library().cuDevicePrimaryCtxRelease_v2(0)
-            assert nothing_left(), (function, n)
+            if "Pop" in function:
+                library().cuCtxPopCurrent_v2(None)
+            assert left() == before or function.startswith(NOT_GIVEN_BACK), (function, n)
+    z.free()
+    assert nothing_left()
     with edgert.load(path, allow_native=True) as session:
         assert right(session)
     silent = {f for f in FUNCTIONS if any(word in f for word in RELEASING)} | {"cuGetErrorName", "cuGraphInstantiate"}

@@ -131,6 +131,8 @@ typedef struct edgert_session_info {
   uint64_t arena_bytes;
   uint64_t scratch_bytes;
   uint64_t device_bytes; /* arena on the device */
+  int32_t device_number; /* of it for the driver; -1: none is used */
+  void *stream;          /* CUstream on which edgert_session_run works; NULL: none */
 } edgert_session_info;
 
 /* When an output counts as right: |got - want| <= atol + rtol * max |want|, the maximum over the output; integers: equal. */
@@ -208,6 +210,30 @@ EDGERT_API edgert_status edgert_session_bind_output(edgert_session *session, uin
 
 /* Runs the network once on the bound buffers. Allocates nothing; the same inputs give the same bits. */
 EDGERT_API edgert_status edgert_session_run(edgert_session *session);
+
+/* The same in memory of the session's device: `data` is an address there, a multiple of 16. Steps on the device read and write
+ * it in place; it is copied if the processor's do, too. A session without a device refuses them. */
+EDGERT_API edgert_status edgert_session_bind_device_input(edgert_session *session, uint32_t index, const void *data,
+                                                          size_t bytes);
+EDGERT_API edgert_status edgert_session_bind_device_output(edgert_session *session, uint32_t index, void *data,
+                                                           size_t bytes);
+
+/* Gives the network to `stream`, a CUstream of the primary context of the session's device (NULL: the default stream), in
+ * order with what that has been given before and will be given; outputs in memory of the device are there when it has come
+ * so far, all others on return. With buffers on the device only, and no steps on the processor, nothing is waited for:
+ *
+ *   edgert_session_bind_device_input(session, 0, frame, bytes);
+ *   edgert_session_bind_device_output(session, 0, scores, sizeof scores);
+ *   preprocess<<<blocks, threads, 0, stream>>>(frame);
+ *   edgert_session_run_async(session, stream);
+ *   decide<<<1, threads, 0, stream>>>(scores);
+ *
+ * A kernel that fails then is an error of a later call. Runs of one session follow each other on all streams. The stream must
+ * not be capturing. */
+EDGERT_API edgert_status edgert_session_run_async(edgert_session *session, void *stream);
+
+/* Makes what the stream `after` is given from now on wait for all that the stream `before` has been given; returns at once. */
+EDGERT_API edgert_status edgert_session_order(edgert_session *session, void *before, void *after);
 
 /* The shape of an output after the last run: edgert_session_output's, except where its size depends on data (detections). */
 EDGERT_API edgert_status edgert_session_output_shape(const edgert_session *session, uint32_t index, int64_t *shape);

@@ -27,6 +27,8 @@ edgert_status edgert_session_describe(const edgert_session *session, edgert_sess
       .arena_bytes = session->arena_bytes,
       .scratch_bytes = (uint64_t)session->scratch_bytes * threads,
       .device_bytes = session->device_bytes,
+      .device_number = session->device ? ert_device_number(session->device) : -1,
+      .stream = session->device ? ert_device_stream(session->device) : NULL,
   };
   return EDGERT_OK;
 }

@@ -89,10 +89,10 @@ static edgert_status gather_steps(edgert_session *session) {
 
 static edgert_status prepare(edgert_session *session, ert_table program) {
   if (!session->device) return prepare_steps(session, program);
-  ERT_TRY(ert_device_begin(session->device));
+  ERT_TRY(ert_device_begin(session->device, ert_device_stream(session->device)));
   edgert_status status = prepare_steps(session, program);
   if (status == EDGERT_OK) status = gather_steps(session);
-  return ert_device_end(session->device, status);
+  return ert_device_end(session->device, true, status);
 }
 
 /* As many workers as the program has cores, or the caller allows threads. */

@@ -11,7 +11,10 @@ typedef struct ert_binding {
   const ert_tensor *count; /* how much of `axis` is meaningful; NULL if all */
   uint32_t axis;
   uint32_t first_view; /* tensors in this buffer: ids chained by ert_view.next */
-  bool bound;
+  uint64_t address;    /* of the caller's buffer; 0: none is bound */
+  bool device;         /* it is in memory of the device, */
+  bool mirrored;       /* and steps see the copy of it in `mirror` */
+  void *mirror;        /* NULL: was not needed yet */
 } ert_binding;
 
 enum { ERT_NO_VIEW = UINT32_MAX };

@@ -32,6 +32,9 @@ struct edgert_session {
   bool ran;             /* since the last binding of an output */
 };
 
+/* bind.c: every buffer is there, and outputs overlap nothing. */
+edgert_status ert_session_check_bindings(edgert_session *session);
+
 /* choose.c: of the programs for options->target (NULL: for the first target that can run here) that can run here, the one
  * for the most cores up to options->threads, or if all are for more, the one for the fewest. */
 edgert_status ert_program_choose(const edgert_bundle *bundle, const edgert_session_options *options, ert_table *out);

@@ -12,6 +12,7 @@ enum {
   CAPABILITY_MAJOR = 75,
   CAPABILITY_MINOR = 76,
   NON_BLOCKING = 1, /* of streams: does not wait for the default stream */
+  NO_TIMING = 2,    /* of events */
 };
 
 edgert_status ert_device_packed(const char *device, int *out) {
@@ -94,6 +95,8 @@ void ert_device_leave(ert_device *device) {
 
 static edgert_status fill(ert_device *d, const ert_device_request *request) {
   ERT_DRIVER_TRY(&d->driver, "stream of the session", cuStreamCreate, &d->stream, NON_BLOCKING);
+  ERT_DRIVER_TRY(&d->driver, "events of the session", cuEventCreate, &d->ran, NO_TIMING);
+  ERT_DRIVER_TRY(&d->driver, "events of the session", cuEventCreate, &d->met, NO_TIMING);
   ERT_TRY(ert_modules_load(d, request));
   return ert_device_allocate(d, request->arena_bytes, "device arena", &d->arena);
 }
@@ -125,9 +128,12 @@ void ert_device_close(ert_device *device) {
   if (device->context) {
     bool entered = device->driver.cuCtxPushCurrent_v2(device->context) == CUDA_SUCCESS;
     if (device->stream) (void)device->driver.cuStreamSynchronize(device->stream);
+    if (device->pending) (void)device->driver.cuEventSynchronize(device->ran);
     ert_runs_free(device);
     ert_modules_unload(device);
     ert_device_free_all(device);
+    if (device->ran) (void)device->driver.cuEventDestroy_v2(device->ran);
+    if (device->met) (void)device->driver.cuEventDestroy_v2(device->met);
     if (device->stream) (void)device->driver.cuStreamDestroy_v2(device->stream);
     if (entered) ert_device_leave(device);
     (void)device->driver.cuDevicePrimaryCtxRelease_v2(device->number);
@@ -137,5 +143,9 @@ void ert_device_close(ert_device *device) {
 }
 
 uint64_t ert_device_arena(const ert_device *device) { return device->arena; }
+
+int ert_device_number(const ert_device *device) { return device->number; }
+
+void *ert_device_stream(const ert_device *device) { return device->stream; }
 
 const char *ert_device_name(const ert_device *device) { return device->name; }

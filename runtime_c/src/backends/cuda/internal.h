@@ -21,12 +21,17 @@ struct ert_device {
   ert_driver driver;
   CUdevice number;
   CUcontext context; /* the primary one: shared with other sessions, and with other libraries */
-  CUstream stream;
+  CUstream stream;   /* the session's own */
+  CUstream present;  /* of the present run */
+  CUstream last;     /* of the last run */
+  CUevent ran;       /* recorded behind the last run */
+  CUevent met;       /* recorded in a stream that another one waits for */
+  bool pending;      /* the last run may still be going on */
   char name[96];
   int version; /* of the driver: 10020 */
   int sm;      /* 62 */
   int packed;  /* the program's */
-  bool integrated, current;
+  bool integrated;
   uint32_t most_threads, most_grid[3];
   ert_cache cache; /* of translated code */
   CUmodule *modules;
@@ -34,6 +39,7 @@ struct ert_device {
   ert_block *blocks;
   CUdeviceptr arena;
   struct ert_run *runs;
+  uint32_t staged; /* `put`s and `get`s that use staging memory */
   bool stepwise;
   edgert_status status; /* of the present run; DEVICE_LOST stays */
   ert_text why;         /* what was lost, and in which step */
@@ -67,6 +73,9 @@ static inline bool ert_device_copies(const ert_device *device) { return !device-
 
 /* A copy of a constant in the device's memory, made once. */
 edgert_status ert_device_upload(ert_device *device, const ert_tensor *constant, CUdeviceptr *out);
+
+/* Memory of the host that copies to and from the device are fast with. */
+edgert_status ert_device_pin(ert_device *device, size_t bytes, const char *what, void **out);
 
 void ert_device_free_all(ert_device *device);
 

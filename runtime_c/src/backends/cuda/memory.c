@@ -31,15 +31,26 @@ edgert_status ert_device_allocate(ert_device *device, size_t bytes, const char *
 edgert_status ert_device_allocate_staging(ert_device *device, size_t bytes, const char *what, void **host,
                                           CUdeviceptr *out) {
   const ert_driver *driver = &device->driver;
+  if (ert_device_copies(device)) {
+    ERT_TRY(ert_device_pin(device, bytes, what, host));
+    return ert_device_allocate(device, bytes, what, out);
+  }
   ert_block *block;
   ERT_TRY(add_block(device, &block));
   bytes = at_least_one(bytes);
-  bool copied = ert_device_copies(device);
-  ERT_DRIVER_TRY(driver, doing(what, bytes).s, cuMemHostAlloc, &block->host, bytes, copied ? PINNED : MAPPED);
+  ERT_DRIVER_TRY(driver, doing(what, bytes).s, cuMemHostAlloc, &block->host, bytes, MAPPED);
   *host = block->host;
-  if (copied) return ert_device_allocate(device, bytes, what, out);
   ERT_DRIVER_TRY(driver, doing(what, bytes).s, cuMemHostGetDevicePointer_v2, &block->address, block->host, 0);
   *out = block->address;
+  return EDGERT_OK;
+}
+
+edgert_status ert_device_pin(ert_device *device, size_t bytes, const char *what, void **out) {
+  ert_block *block;
+  ERT_TRY(add_block(device, &block));
+  bytes = at_least_one(bytes);
+  ERT_DRIVER_TRY(&device->driver, doing(what, bytes).s, cuMemHostAlloc, &block->host, bytes, PINNED);
+  *out = block->host;
   return EDGERT_OK;
 }
 

@@ -4,8 +4,6 @@
 
 #include "backends/cuda/step.h"
 
-extern const ert_kernel ert_kernel_launch, ert_kernel_put, ert_kernel_get;
-
 /* Steps, and their graph. */
 typedef struct ert_piece {
   ert_device_step **steps;
@@ -15,8 +13,14 @@ typedef struct ert_piece {
 
 typedef struct ert_run {
   struct ert_run *next;
-  ert_piece whole;
+  ert_piece whole;   /* with staging memory */
+  ert_piece *pieces; /* the same steps: each `put` and `get` by itself, so that it can have other memory at each run */
+  uint32_t n_pieces; /* 0 until one of them has been bound */
+  uint32_t bound;    /* steps that are */
 } ert_run;
+
+/* Cuts a run into pieces, whose memory it has. */
+edgert_status ert_run_cut(ert_run *run);
 
 /* Executes a step in its turn: the first of a run begins all of it, the last one ends it. */
 void ert_run_step(ert_device_step *s);

@@ -104,6 +104,7 @@ static edgert_status stage(ert_device_step *s, const ert_tensor *host) {
   ert_text what = ert_format("staging memory of step %" PRIu32 " for '%.80s'", s->step->index, host->name);
   ERT_TRY(ert_device_allocate_staging(s->device, host->bytes, what.s, &s->staging, &s->staged));
   add_pointer(s, s->staged);
+  s->device->staged++;
   return EDGERT_OK;
 }
 
@@ -154,17 +155,16 @@ static edgert_status prepare_get(ert_prepare *p) {
   return stage(s, p->step->out[0]);
 }
 
-static bool is_put(const ert_device_step *s) { return s->step->kernel == &ert_kernel_put; }
-static bool is_get(const ert_device_step *s) { return s->step->kernel == &ert_kernel_get; }
-
 void ert_step_copy_in(const ert_device_step *s) {
-  const ert_tensor *t = s->step->in[0];
-  if (is_put(s) && t->bytes > 0) memcpy(s->staging, t->data, t->bytes);
+  if (!ert_step_is_put(s) || s->bound) return;
+  const ert_tensor *t = ert_step_host(s);
+  if (t->bytes > 0) memcpy(s->staging, t->data, t->bytes);
 }
 
 void ert_step_copy_out(const ert_device_step *s) {
-  const ert_tensor *t = s->step->out[0];
-  if (is_get(s) && t->bytes > 0) memcpy(t->data, s->staging, t->bytes);
+  if (!ert_step_is_get(s) || s->bound) return;
+  const ert_tensor *t = ert_step_host(s);
+  if (t->bytes > 0) memcpy(t->data, s->staging, t->bytes);
 }
 
 static ert_text doing(const ert_device_step *s) {
@@ -184,13 +184,12 @@ static edgert_status launch(const ert_device_step *s, CUstream stream) {
 
 edgert_status ert_step_submit(const ert_device_step *s, CUstream stream) {
   const ert_driver *driver = &s->device->driver;
-  bool copies = ert_device_copies(s->device);
-  const ert_tensor *host = is_put(s) ? s->step->in[0] : s->step->out[0];
-  if (copies && is_put(s) && host->bytes > 0)
-    ERT_DRIVER_TRY(driver, doing(s).s, cuMemcpyHtoDAsync_v2, s->staged, s->staging, host->bytes, stream);
+  size_t copied = s->staging && !s->bound && ert_device_copies(s->device) ? ert_step_host(s)->bytes : 0;
+  if (copied > 0 && ert_step_is_put(s))
+    ERT_DRIVER_TRY(driver, doing(s).s, cuMemcpyHtoDAsync_v2, s->staged, s->staging, copied, stream);
   ERT_TRY(launch(s, stream));
-  if (copies && is_get(s) && host->bytes > 0)
-    ERT_DRIVER_TRY(driver, doing(s).s, cuMemcpyDtoHAsync_v2, s->staging, s->staged, host->bytes, stream);
+  if (copied > 0 && ert_step_is_get(s))
+    ERT_DRIVER_TRY(driver, doing(s).s, cuMemcpyDtoHAsync_v2, s->staging, s->staged, copied, stream);
   return EDGERT_OK;
 }
 
