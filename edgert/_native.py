@@ -83,6 +83,10 @@ class ProgramInfo(Structure):
         ("steps", c_uint32),
         ("arena_bytes", c_uint64),
         ("device_bytes", c_uint64),
+        ("device_steps", c_uint32),
+        ("modules", c_uint32),
+        ("cubin_bytes", c_uint64),
+        ("ptx_bytes", c_uint64),
         ("runnable", c_int),
     )
 

@@ -13,8 +13,8 @@ from edgert.reader import Bundle, Program, Step, Tensor
 __all__ = ["LayerSummary", "ProgramSummary", "summarize"]
 
 _Place = tuple[int, int, int]  # of a constant: segment, offset, bytes
-_ON_DEVICE = ("launch", "put", "get")
 _SPARSE = ("conv_sparse", "linear_sparse")  # their weights are values, indices, counts and starts
+_COPIES = ("put", "get")  # to a device, and back
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,16 @@ class LayerSummary:
     """The steps of one operator, all its pieces, or one change of layout: kernels, ONNX nodes, what it reads and writes
     ("float32[1,16,8,8]"), and its constants.
 
-    `weights` counts the elements of its weights (constants with two or more real dimensions) in the ONNX model,
-    `nonzeros` those that are not zero, `stored_bytes` all its constants as they lie in the bundle. `tiles`: in how many
-    parts another layer takes its output as they are made, `outputs` being the last of them; 0: in none.
+    `entries` are the kernels that its steps launch on a device. `weights` counts the elements of its weights (constants
+    with two or more real dimensions) in the ONNX model, but not of those that lie in a device's code, `nonzeros` those
+    that are not zero, `stored_bytes` all its constants as they lie in the bundle.
+    `tiles`: in how many parts another layer takes its output as they are made, `outputs` being the last of them; 0: in
+    none.
     """
 
     steps: tuple[int, ...]
     kernel: str
+    entries: tuple[str, ...]
     nodes: tuple[str, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -46,7 +49,11 @@ class LayerSummary:
 
 @dataclass(frozen=True, slots=True)
 class ProgramSummary:
-    """One program. What several layers share, `weights_bytes` and `sparsity` count once."""
+    """One program. What several layers share, `weights_bytes` and `sparsity` count once.
+
+    With a `device`, `device_bytes` of its memory hold tensors, and its `modules` have so many bytes of machine code
+    and, deflated, of PTX; `device_layers` run there, besides `copies` to it and back.
+    """
 
     target: str
     arch: str
@@ -57,11 +64,16 @@ class ProgramSummary:
     arena_floor: int
     weights_bytes: int
     sparsity: float
+    device: str
+    device_bytes: int
+    modules: int
+    cubin_bytes: int
+    ptx_bytes: int
+    device_layers: int
+    copies: int
     inputs: tuple[tuple[str, str], ...]
     outputs: tuple[tuple[str, str], ...]
     layers: tuple[LayerSummary, ...]
-    device: str = ""
-    device_steps: int = 0
 
 
 def summarize(bundle: Bundle, program: Program) -> ProgramSummary:
@@ -81,11 +93,16 @@ def summarize(bundle: Bundle, program: Program) -> ProgramSummary:
         program.arena_floor,
         sum(size for _, _, size in stored),
         1.0 - nonzeros / weights if weights else 0.0,
+        program.device,
+        program.device_bytes,
+        len(program.modules),
+        sum(module.cubin_bytes for module in program.modules if module.cubin_segment >= 0),
+        sum(module.ptx_stored for module in program.modules if module.ptx_segment >= 0),
+        sum(layer.kernel == "launch" for layer in layers),
+        sum(layer.kernel in _COPIES for layer in layers),
         tuple((program.tensors[i].name, _type(program.tensors[i])) for i in program.inputs),
         tuple((program.tensors[i].name, _type(program.tensors[i])) for i in program.outputs),
         layers,
-        program.device,
-        sum(step.kernel in _ON_DEVICE for step in program.steps),
     )
 
 
@@ -117,6 +134,7 @@ def _layer(
     return LayerSummary(
         tuple(numbers),
         "+".join(dict.fromkeys(step.kernel for step in steps)),
+        tuple(entry for step in steps for a in step.attributes if a.name == "entries" for entry in a.text.split(",")),
         steps[0].nodes,
         tuple(map(_type, read)),
         tuple(map(_type, written)),

@@ -124,11 +124,15 @@ def _print_bundle(path: Path, found: Bundle, chosen: Program | None) -> None:
             str(program.steps[-1].phase + 1 if program.steps else 0),
             size(program.arena_bytes),
             size(program.arena_floor),
+            program.device,
+            size(program.device_bytes) if program.device else "",
         )
         for program in found.programs
     ]
-    header = ("target", "arch", "cores", "steps", "phases", "arena", "lower-bound")
-    print_table(header, rows, right="cores steps phases arena lower-bound", indent=2)
+    header = ("target", "arch", "cores", "steps", "phases", "arena", "lower-bound", "device", "device-memory")
+    shown = len(header) if any(program.device for program in found.programs) else header.index("device")
+    right = "cores steps phases arena lower-bound device-memory"
+    print_table(header[:shown], [row[:shown] for row in rows], right=right, indent=2)
     if summary is not None:
         _print_layers(summary)
 
@@ -138,9 +142,18 @@ def _print_layers(summary: ProgramSummary) -> None:
     from edgert.cli._program import named
 
     typer.echo()
-    on_device = f"{summary.device_steps} of {summary.steps} steps on {summary.device}, others" if summary.device else ""
-    where = on_device or f"all {summary.steps} steps"
-    typer.echo(f"program {named(summary)}: {where} on the CPU ({summary.arch})")
+    if summary.device:
+        here = len(summary.layers) - summary.device_layers - summary.copies
+        typer.echo(
+            f"program {named(summary)}: {summary.device_layers} layers on {summary.device}, {here} on the CPU"
+            f" ({summary.arch}), {summary.copies} copies between them"
+        )
+        typer.echo(
+            f"  device memory {size(summary.device_bytes)}; {summary.modules} modules: machine code"
+            f" {size(summary.cubin_bytes)}, PTX {size(summary.ptx_bytes)}, deflated"
+        )
+    else:
+        typer.echo(f"program {named(summary)}: all {summary.steps} steps on the CPU ({summary.arch})")
     typer.echo(f"  weights {size(summary.weights_bytes)}, {summary.sparsity:.1%} zeros")
     for side, tensors in (("input ", summary.inputs), ("output", summary.outputs)):
         for name, kind in tensors:
@@ -148,7 +161,7 @@ def _print_layers(summary: ProgramSummary) -> None:
     rows = [
         (
             str(len(layer.steps)),
-            layer.kernel,
+            f"launch {', '.join(dict.fromkeys(layer.entries))}" if layer.kernel == "launch" else layer.kernel,
             ", ".join(layer.outputs) + (f" x {layer.tiles} tiles" if layer.tiles else ""),
             layer.layout,
             str(layer.weights) if layer.weights else "",

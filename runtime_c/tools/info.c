@@ -33,7 +33,12 @@ static bool print_program(const edgert_bundle *bundle, uint32_t index, bool allo
   if (edgert_bundle_program(bundle, index, &info)) return fail_library();
   printf("program %s, for %s, cores %u: %u steps, arena %s\n", printable(info.target).s, printable(info.arch).s,
          info.cores, info.steps, size_text(info.arena_bytes).s);
-  edgert_session_options options = {.struct_size = sizeof options, .target = info.target, .threads = info.cores, .allow_native = allow_native};
+  if (*info.device)
+    printf("  %u steps on %s, memory there %s; %u modules: machine code %s, PTX %s, deflated\n", info.device_steps,
+           printable(info.device).s, size_text(info.device_bytes).s, info.modules, size_text(info.cubin_bytes).s,
+           size_text(info.ptx_bytes).s);
+  edgert_session_options options = {
+      .struct_size = sizeof options, .target = info.target, .threads = info.cores, .allow_native = allow_native};
   if (edgert_session_open(bundle, &options, &session)) {
     print_reason(edgert_last_error());
   } else {

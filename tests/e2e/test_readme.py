@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from edgert.demo.train import MODEL
+from tests.targets.cuda.driver import library
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
@@ -48,7 +49,7 @@ def shell(script: str) -> str:
 
 
 def test_no_block_is_forgotten() -> None:
-    assert sorted(name for name, _ in BLOCKS) == ["c", "python", "sh", "sh", "sh", "sh", "sh"]
+    assert sorted(name for name, _ in BLOCKS) == ["c", "python", "sh", "sh", "sh", "sh", "sh", "sh"]
 
 
 def test_the_two_commands() -> None:
@@ -80,6 +81,13 @@ def test_several_cores(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert "runner-up" in text
     assert "speed-up" in text
     assert (workplace / "records.sqlite").exists()
+
+
+def test_gpu(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGERT_CUDA_LIBRARY", library()._name)
+    text = shell(block("sh", "--emulate"))
+    assert "layers on sm_62" in text
+    assert "probabilities" in text
 
 
 def test_verbs_are_those_of_the_command_line() -> None:

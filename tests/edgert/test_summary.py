@@ -12,6 +12,7 @@ from onnx import ModelProto, helper, numpy_helper
 from edgert.reader import Program, read
 from edgert.summary import ProgramSummary, summarize
 from packer.api import pack
+from tests.edgert.device_bundles import two_runs, write
 from tests.runtime_c.bundles import CORES
 
 
@@ -125,3 +126,16 @@ def test_the_weights_of_streams_are_all_there_were(tmp_path: Path) -> None:
             assert layer.kernel.endswith("_sparse")
             assert (layer.weights, layer.nonzeros) == (weight.size, weight.size * 3 // 4)
         assert found.sparsity == pytest.approx(0.25)
+
+
+def test_layers_on_a_device_and_its_code(tmp_path: Path) -> None:
+    bundle = read(write(tmp_path / "device.edge", two_runs().program()))
+    found = summarize(bundle, bundle.programs[0])
+    assert (found.device, found.device_bytes, found.modules) == ("sm_62", 5 * 1216, 3)
+    assert (found.device_layers, found.copies, len(found.layers)) == (3, 5, 9)
+    assert {layer.nodes: layer.entries for layer in found.layers if layer.kernel == "launch"} == {
+        ("scale",): ("scale",),
+        ("shift",): ("shift",),
+        ("product",): ("scale",),
+    }
+    assert (found.cubin_bytes, found.ptx_bytes) == (0, sum(module.ptx_stored for module in bundle.programs[0].modules))

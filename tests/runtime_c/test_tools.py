@@ -22,6 +22,7 @@ from edgert.samples import random_inputs
 from edgert.session import load
 from packer.api import pack
 from packer.bundle.writer import write_bundle
+from tests.edgert.device_bundles import two_runs, write
 from tests.edgert.networks import classifier, dynamic, packed, two_inputs
 from tests.runtime_c.bundles import cores_bundle, session_bundle
 from tests.runtime_c.test_native import BUILD, PATH, build, cross_build, needs_tools, needs_zig
@@ -67,6 +68,14 @@ def save(folder: Path, arrays: dict[str, np.ndarray]) -> list[str]:
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)
     return [word for name in arrays for word in ("--input", f"{name}={folder / name}.npy")]
+
+
+def test_info_of_a_program_for_a_device(native: Path, tmp_path: Path) -> None:
+    bundle = write(tmp_path / "two.edge", two_runs().program())
+    stored = sum(module.ptx_stored for module in read(bundle).programs[0].modules)
+    printed = call(native, "info", bundle)
+    assert f"  8 steps on sm_62, memory there 5.9 KiB; 3 modules: machine code 0 B, PTX {stored} B, deflated" in printed
+    assert "--allow-native" in printed
 
 
 @pytest.mark.parametrize("network", ["classifier", "two", "dynamic"])

@@ -118,6 +118,10 @@ typedef struct edgert_program_info {
   uint32_t steps;
   uint64_t arena_bytes;   /* memory for intermediate tensors */
   uint64_t device_bytes;  /* the same of the device */
+  uint32_t device_steps;  /* of the steps, those that run on the device, copies there and back included */
+  uint32_t modules;       /* of code for the device */
+  uint64_t cubin_bytes;   /* of their machine code */
+  uint64_t ptx_bytes;     /* of their PTX, as it is stored */
   edgert_status runnable; /* EDGERT_OK, or why not on this machine; consent to native code is taken for granted */
 } edgert_program_info;
 

@@ -1,4 +1,4 @@
-/* What a program asks of a device. */
+/* What a program asks of a device, and what it has for it. */
 #include "session/device.h"
 
 #include "base/alloc.h"
@@ -41,4 +41,19 @@ edgert_status ert_device_request_of(const edgert_bundle *bundle, ert_table progr
       .user = options->progress_user,
   };
   return EDGERT_OK;
+}
+
+void ert_device_describe(const edgert_bundle *bundle, ert_table program, edgert_program_info *out) {
+  ert_vector steps = ert_items(program, ERT_FIELD_PROGRAM_STEPS);
+  ert_vector modules = ert_items(program, ERT_FIELD_PROGRAM_MODULES);
+  for (uint32_t i = 0; i < steps.count; i++) {
+    const ert_kernel *kernel = ert_kernel_find(ert_string(ert_item(steps, i), ERT_FIELD_STEP_KERNEL));
+    out->device_steps += kernel && kernel->device;
+  }
+  out->modules = modules.count;
+  for (uint32_t i = 0; i < modules.count; i++) {
+    ert_code code = read_code(bundle, ert_item(modules, i));
+    out->cubin_bytes += code.cubin ? code.cubin_bytes : 0;
+    out->ptx_bytes += code.ptx ? code.ptx_stored : 0;
+  }
 }

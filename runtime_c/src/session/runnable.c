@@ -70,5 +70,6 @@ edgert_status edgert_bundle_program(const edgert_bundle *bundle, uint32_t index,
       .device_bytes = ert_u64(program, ERT_FIELD_PROGRAM_DEVICE_BYTES, 0),
       .runnable = ert_program_runnable(bundle, program, &options),
   };
+  ert_device_describe(bundle, program, out);
   return EDGERT_OK;
 }

@@ -82,8 +82,13 @@ def test_the_plan_as_json(bundle: Path) -> None:
     assert {"algorithm", "compute", "adjust", "layouts", "split", "decisions"} == set(third["others"][0])
 
 
-def test_steps_on_the_device_are_counted(bundle: Path) -> None:
+def test_layers_on_the_device_are_counted(bundle: Path) -> None:
     done = CliRunner().invoke(app, ["info", str(bundle), "--target", "jetson"])
     (line,) = (line for line in done.output.splitlines() if line.startswith("program jetson"))
-    steps = read(bundle).programs[0].steps
-    assert f"{len(steps) - 1} of {len(steps)} steps on sm_62, others on the CPU (aarch64)" in line
+    kernels = [step.kernel for step in read(bundle).programs[0].steps]
+    launched, copies = kernels.count("launch"), kernels.count("put") + kernels.count("get")
+    assert min(launched, copies, len(kernels) - launched - copies) > 0
+    rest = len(kernels) - launched - copies
+    assert f"{launched} layers on sm_62, {rest} on the CPU (aarch64), {copies} copies between them" in line
+    modules = len(read(bundle).programs[0].modules)
+    assert f"; {modules} modules: machine code 0 B, PTX " in done.output
