@@ -45,7 +45,7 @@ def missing(assembler: bool = True) -> str:
     try:
         _nvrtc()
         if assembler:
-            _assembler()
+            _assembler("sm_62")
     except ToolchainError as error:
         return str(error)
     return ""
@@ -91,7 +91,7 @@ def assemble(
     ptx: str, arch: str, options: Sequence[str] = (), cache: Cache | None = None, memory: int = MEMORY
 ) -> Cubin:
     """PTX to a cubin for `arch`, such as "sm_62"; raises ToolchainError with the line refused."""
-    tool = _assembler()
+    tool = _assembler(arch)
     flags = ("--verbose", f"--gpu-name={arch}", *options)
     key = ("ptxas", *(field.name for field in fields(Cubin)), _version(tool), *flags, ptx)
     if cache is not None and (found := cache.get(key)) is not None:
@@ -133,10 +133,10 @@ def assemble_all(
     """The cubins of many modules, in order, as many at a time as there are processors and memory for, longest first.
 
     `progress` is told how many bytes of PTX of how many are done. What was done before an error is in the cache.
-    Without ptxas, it is an error to assemble nothing too.
+    Without a ptxas for `arch`, it is an error to assemble nothing too.
     """
     texts = list(sources)
-    _assembler()
+    _assembler(arch)
     if not texts:
         return []
     done, whole = 0, sum(map(len, texts))
@@ -177,10 +177,14 @@ def disassemble(cubin: Cubin) -> list[str] | None:
     return re.findall(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:\{\s*)?(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)", text, re.MULTILINE)
 
 
-def _assembler() -> str:
+def _assembler(arch: str) -> str:
+    """The ptxas there is, if it knows the processor."""
     tool = find("ptxas")
     if tool is None:
         raise ToolchainError(_install("ptxas"))
+    release = re.search(r"release (\d+)", _version(tool))
+    if release and int(release[1]) >= 13 and int(arch[3:]) < 75:
+        raise ToolchainError(f"{tool} is of CUDA {release[1]}, which knows no {arch}. {_install('ptxas of CUDA 12')}")
     return tool
 
 

@@ -16,7 +16,7 @@ from targets.cuda import toolchain
 from targets.cuda.toolchain import missing
 from tests.targets.cuda.test_target import network
 
-pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+needs_compilers = pytest.mark.skipif(bool(missing()), reason=missing())
 
 ROOT = Path(__file__).resolve().parents[3]
 KILLED = """
@@ -51,6 +51,7 @@ def results(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("tmp")]
 
 
+@needs_compilers
 def test_a_pack_that_was_killed_goes_on_where_it_was(assembled: list[Sequence[str]], tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED], cwd=ROOT, check=False)
     assert done.returncode == -signal.SIGKILL
@@ -64,6 +65,7 @@ def test_a_pack_that_was_killed_goes_on_where_it_was(assembled: list[Sequence[st
     assert len(assembled) == len(program.modules) - kept
 
 
+@needs_compilers
 def test_damaged_results_are_made_again(assembled: list[Sequence[str]], tmp_path: Path) -> None:
     program = packed()
     first, second, *_ = results(tmp_path)

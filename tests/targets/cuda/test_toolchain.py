@@ -39,6 +39,14 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
         assemble(NOTHING, "sm_62")
 
 
+def test_compilers_that_are_too_new_are_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toolchain, "find", lambda tool: "/bin/ptxas")
+    monkeypatch.setattr(toolchain, "_version", lambda tool: "Cuda compilation tools, release 13.0, V13.0.88")
+    with pytest.raises(ToolchainError, match=r"^/bin/ptxas is of CUDA 13, which knows no sm_62\. ptxas of CUDA 12 is"):
+        assemble_all((), "sm_62")
+    assert assemble_all((), "sm_90") == []
+
+
 @needs_compilers
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 @pytest.mark.parametrize("route", [emit, specialised])
