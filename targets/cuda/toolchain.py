@@ -14,9 +14,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,8 @@ from targets.cuda.cubin import Cubin
 __all__ = ["Compiled", "ToolchainError", "assemble", "assemble_all", "compile", "disassemble", "find", "missing"]
 
 MEMORY = 2 << 30  # bytes of address space of one ptxas; entries of 32,768 multiply-adds take a seventh of that
+_REGISTERS = 32_768  # of a block, on a Tegra
+_LIMITS = re.compile(r"^\.maxntid (\d+), 1, 1\n\.maxnreg (\d+)$", re.MULTILINE)
 _ERROR = re.compile(r"(?:ptxas .*?, line (\d+); |^\S*\((\d+)\): )(?:error|fatal)", re.MULTILINE)
 
 
@@ -90,25 +92,46 @@ def compile(source: str, name: str, options: Sequence[str] = (), cache: Cache | 
 def assemble(
     ptx: str, arch: str, options: Sequence[str] = (), cache: Cache | None = None, memory: int = MEMORY
 ) -> Cubin:
-    """PTX to a cubin for `arch`, such as "sm_62"; raises ToolchainError with the line refused."""
+    """PTX to a cubin for `arch`, such as "sm_62"; raises ToolchainError with the line refused.
+
+    Where registers would be spilled, a thread gets more of them than `.maxnreg` says, as long as a block has them.
+    """
     tool = _assembler(arch)
     flags = ("--verbose", f"--gpu-name={arch}", *options)
     key = ("ptxas", *(field.name for field in fields(Cubin)), _version(tool), *flags, ptx)
     if cache is not None and (found := cache.get(key)) is not None:
         return Cubin(image=found[1], **found[0])
-    with tempfile.TemporaryDirectory() as folder:
-        source, result = Path(folder) / "source.ptx", Path(folder) / "result.cubin"
-        source.write_text(ptx, encoding="ascii")
-        status, log, seconds = _run([tool, *flags, str(source), "-o", str(result)], memory)
-        if status or not result.exists():
-            what = f"ptxas for {arch} ended with {status} (memory limit {memory >> 20} MiB)"
-            raise ToolchainError(_refused(what, log, ptx))
-        image = result.read_bytes()
-    cubin = Cubin(image=image, arch=arch, seconds=seconds, **_facts(log))
+    seconds = 0.0
+    for text in _eased(ptx):
+        cubin = _assembled(text, arch, [tool, *flags], memory)
+        seconds += cubin.seconds
+        if not cubin.spilled:
+            break
+    cubin = replace(cubin, seconds=seconds)
     if cache is not None:
         facts = asdict(cubin)
         cache.put(key, facts, facts.pop("image"))
     return cubin
+
+
+def _eased(ptx: str) -> Iterator[str]:
+    """A module of one entry, and then with more and more registers a thread."""
+    yield ptx
+    if found := _LIMITS.search(ptx):
+        most = min(255, _REGISTERS // int(found[1]))
+        for registers in range(int(found[2]) + 16, most + 16, 16):
+            yield f"{ptx[: found.start(2)]}{min(registers, most)}{ptx[found.end(2) :]}"
+
+
+def _assembled(ptx: str, arch: str, command: Sequence[str], memory: int) -> Cubin:
+    with tempfile.TemporaryDirectory() as folder:
+        source, result = Path(folder) / "source.ptx", Path(folder) / "result.cubin"
+        source.write_text(ptx, encoding="ascii")
+        status, log, seconds = _run([*command, str(source), "-o", str(result)], memory)
+        if status or not result.exists():
+            what = f"ptxas for {arch} ended with {status} (memory limit {memory >> 20} MiB)"
+            raise ToolchainError(_refused(what, log, ptx))
+        return Cubin(image=result.read_bytes(), arch=arch, seconds=seconds, **_facts(log))
 
 
 def _run(command: Sequence[str], memory: int) -> tuple[int, str, float]:

@@ -76,6 +76,18 @@ def test_kernels_of_halves_assemble_without_spills(window: int, arch: str) -> No
 
 
 @needs_compilers
+def test_what_would_spill_gets_more_registers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = layer_of(round20(pruned((64, 16, 3, 3), 0.1)), (28, 28))
+    (kernel,) = emit(layer, replace(settings_of(layer), registers=64))
+    cubin = assemble(kernel.ptx, "sm_62", cache=Cache(tmp_path))
+    assert cubin.spilled == 0
+    assert 64 < cubin.registers <= 128
+    assert assemble(kernel.ptx, "sm_62", cache=Cache(tmp_path)) == cubin
+    monkeypatch.setattr(toolchain, "_REGISTERS", 64 * kernel.threads)
+    assert assemble(kernel.ptx, "sm_62").spilled > 0
+
+
+@needs_compilers
 def test_rounded_weights_need_no_constants() -> None:
     layer = layer_of(pruned((32, 16, 3, 3), 0.2), (28, 28))
     exact = assemble(emit(layer)[0].ptx, "sm_62")
