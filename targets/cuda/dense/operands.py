@@ -13,18 +13,28 @@ __all__ = ["Gathered", "Packed", "Strided"]
 
 
 @dataclass(slots=True)
-class Packed:
+class _Staged:
+    """What the threads of a block bring to shared memory, a chunk at a time to one of two buffers."""
+
+    b: Builder
+    tile: Tile
+    thread: str
+    _to: str = field(default="", init=False, kw_only=True)  # where a thread stores what it has fetched
+
+    def turn(self, by: str) -> None:
+        """Let the next `put` go to the other buffer."""
+        self.b.emit(f"add.u32 {self._to}, {self._to}, {by}")
+
+
+@dataclass(slots=True)
+class Packed(_Staged):
     """Rows of constants, in the order in which threads read them: [chunks, depth, rows] for each block of rows.
 
     `at` is a register with the address of the block's first chunk.
     """
 
-    b: Builder
-    tile: Tile
-    thread: str
     at: str
     _values: list[list[str]] = field(default_factory=list)
-    _to: str = ""
 
     @property
     def pitch(self) -> int:
@@ -60,13 +70,9 @@ class Packed:
         for number, values in enumerate(self._values):
             self.b.emit(f"st.shared{_suffix(len(values))}.f32 [{self._to}+{number * step}], {_group(values)}")
 
-    def turn(self, by: str) -> None:
-        """Let the next `put` go to the other buffer."""
-        self.b.emit(f"add.u32 {self._to}, {self._to}, {by}")
-
 
 @dataclass(slots=True)
-class Strided:
+class Strided(_Staged):
     """Rows of a matrix in device memory whose terms lie beside each other. `depth` neighbouring threads load a
     chunk of a row; what lies behind the last term is 0.
 
@@ -74,9 +80,6 @@ class Strided:
     of each, `stride` elements from row to row.
     """
 
-    b: Builder
-    tile: Tile
-    thread: str
     at: str
     first: str
     rows: int
@@ -86,7 +89,6 @@ class Strided:
     _offsets: list[str] = field(default_factory=list)
     _values: list[str] = field(default_factory=list)
     _term: str = ""
-    _to: str = ""
 
     @property
     def pitch(self) -> int:
@@ -131,13 +133,9 @@ class Strided:
             word = widen(self.b, self.dtype, value)
             self.b.emit(f"st.shared.f32 [{self._to}+{4 * number * self._step}], {word}")
 
-    def turn(self, by: str) -> None:
-        """Let the next `put` go to the other buffer."""
-        self.b.emit(f"add.u32 {self._to}, {self._to}, {by}")
-
 
 @dataclass(slots=True)
-class Gathered:
+class Gathered(_Staged):
     """Columns whose terms lie at offsets that all columns share: a thread loads the same terms of each chunk for
     its column.
 
@@ -147,9 +145,6 @@ class Gathered:
     entry for each term. Of a row of `terms`, what lies behind the last is 0; None: chunks are full.
     """
 
-    b: Builder
-    tile: Tile
-    thread: str
     part: str
     at: str
     dtype: DType
@@ -160,7 +155,6 @@ class Gathered:
     _next: list[str] = field(default_factory=list)
     _values: list[str] = field(default_factory=list)
     _term: str = ""
-    _to: str = ""
 
     @property
     def pitch(self) -> int:
@@ -226,10 +220,6 @@ class Gathered:
         """Store what was fetched to shared memory, columns beside each other."""
         for number, value in enumerate(self._values):
             self.b.emit(f"st.shared.f32 [{self._to}+{4 * number * self.pitch}], {widen(self.b, self.dtype, value)}")
-
-    def turn(self, by: str) -> None:
-        """Let the next `put` go to the other buffer."""
-        self.b.emit(f"add.u32 {self._to}, {self._to}, {by}")
 
 
 def _suffix(size: int) -> str:
