@@ -16,8 +16,9 @@ NAMES = (
     "operators",
     "kernels_static",
     "cuda_codegen",
+    "cuda_predict",
 )
-WITH_OPTIONS = ("cpu", "layers", "kernels_static", "cuda_codegen")
+WITH_OPTIONS = ("cpu", "layers", "kernels_static", "cuda_codegen", "cuda_predict")
 
 
 def main() -> None:

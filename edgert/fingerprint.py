@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from edgert import _native
+from edgert import __version__, _native
 from edgert.devices import this_machine
+from edgert.errors import DeviceMissingError
 
-__all__ = ["Device", "fastest_cpus", "this_device"]
+__all__ = ["Device", "device_with_gpu", "fastest_cpus", "this_device"]
 
+_NO_GPU = "Install the NVIDIA driver, or measure the emulator: edgert tune model.onnx --target jetson --emulate"
 _CPUS = Path("/sys/devices/system/cpu")
 _MODEL = ("cpu family", "model", "stepping", "CPU implementer", "CPU part", "CPU variant", "CPU revision")
 _USUAL = ((1, 32 << 10), (2, 1 << 20), (3, 32 << 20))  # caches where the system does not tell
@@ -43,6 +46,22 @@ def this_device() -> Device:
     kernels = hashlib.sha256(Path(_native.library()._name).read_bytes()).hexdigest()[:12]
     text = f"{os.cpu_count()} x {machine.cpu} ({machine.arch} {_models()}), {sizes}, kernels {kernels}"
     return Device(text, machine.isas[0], machine.arch, machine.cpu, machine.cores, caches)
+
+
+def device_with_gpu(library: str, generation: str, storage: str) -> Device:
+    """This device with the first GPU that a CUDA driver finds: how it computes is told by the `generation` of its code
+    and how floats are stored. Raises DeviceMissingError."""
+    name, version = ctypes.create_string_buffer(256), ctypes.c_int()
+    try:
+        driver = ctypes.CDLL(library)
+    except OSError as error:
+        raise DeviceMissingError.of(f"the CUDA driver: {error}", _NO_GPU) from None
+    failed = driver.cuInit(0) or driver.cuDriverGetVersion(ctypes.byref(version))
+    if failed or driver.cuDeviceGetName(name, len(name), 0):
+        raise DeviceMissingError.of(f"the CUDA driver '{library}' finds no device", _NO_GPU)
+    here = this_device()
+    text = f"{name.value.decode()}, driver {version.value}, edgert {__version__}, {here.fingerprint}"
+    return replace(here, fingerprint=text, core=f"{generation} {storage}")
 
 
 def fastest_cpus() -> set[int]:

@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -19,9 +19,9 @@ import numpy as np
 from edgert.bench import bind_all
 from edgert.dtypes import Array
 from edgert.fingerprint import fastest_cpus, this_device
-from edgert.session import StepTime, load
+from edgert.session import Session, StepTime, load
 
-__all__ = ["LEVELS", "StepMeasurement", "measure_run", "measure_step", "with_bundle"]
+__all__ = ["LEVELS", "StepMeasurement", "measure_launches", "measure_run", "measure_step", "with_bundle"]
 
 LEVELS = ("l2", "l3", "memory")  # where weights can come from
 _LEAST, _MOST = 5, 100  # runs
@@ -64,6 +64,29 @@ def measure_step(path: str | os.PathLike[str], step: int, weights: str) -> StepM
 
         session.profile(events.append)
         return _measured(once, resource.RUSAGE_THREAD)
+
+
+def measure_launches(path: str | os.PathLike[str], times: int, emulate: bool = False) -> StepMeasurement:
+    """Times what the bundle's program for "often" does so many times more than the one for "once", on a device or its
+    emulator: the difference of their runs, divided by that. Whoever calls made the code, which is consent to run it."""
+    with _alone, ExitStack() as stack:
+        sessions = [
+            stack.enter_context(load(path, name, 1, integrity="metadata", allow_native=True, emulate=emulate))
+            for name in ("once", "often")
+        ]
+        for session in sessions:
+            bind_all(session)
+
+        def took(session: Session) -> float:
+            began = time.perf_counter()
+            session.run()
+            return time.perf_counter() - began
+
+        def once() -> float:
+            few, many = map(took, sessions)
+            return (many - few) / times if many > few else many / (times + 1)  # disturbed: with all that is around it
+
+        return _measured(once, resource.RUSAGE_SELF)
 
 
 def measure_run(path: str | os.PathLike[str], threads: int) -> float:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,7 @@ from edgert.errors import EdgertError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from edgert.fingerprint import Device
+    from edgert.measure import StepMeasurement
     from packer.ir import Graph
     from packer.tune import Campaign, CampaignReport, Measure, Records
     from packer.tune.calibrate import MeasureRun
@@ -40,12 +43,17 @@ class Site:
 
 
 @contextmanager
-def sites(cluster: str | None, target: Target) -> Iterator[list[Site]]:
-    """This machine, or the boards of a cluster that run programs for `target`. Raises InvalidArgumentError if there is
-    nothing such."""
+def sites(cluster: str | None, target: Target, activations: str = "f32", emulate: bool = False) -> Iterator[list[Site]]:
+    """This machine, or the boards of a cluster that run programs for `target`; of one with a GPU `activations` says how
+    it stores floats, and it may be emulated. Raises InvalidArgumentError if there is nothing such."""
+    if target.device and cluster is not None:
+        raise InvalidArgumentError(f"--cluster: boards measure processors only, got --target {target.name}")
     with ExitStack() as stack:
-        found = _here() if cluster is None else _there(stack, cluster)
-        fitting = [site for site in found if site.device.arch == target.arch]
+        if target.device:
+            found = [stack.enter_context(_with_gpu(target, activations, emulate))]
+        else:
+            found = _here() if cluster is None else _there(stack, cluster)
+        fitting = [site for site in found if emulate or site.device.arch == target.arch]
         if not fitting:
             got = ", ".join(dict.fromkeys(site.device.arch for site in found))
             raise InvalidArgumentError(f"--target {target.name}: expected a device of {target.arch}, got {got}")
@@ -59,6 +67,28 @@ def _here() -> list[Site]:
     from edgert.measure import measure_run, measure_step
 
     return [Site(platform.node(), this_device(), measure_step, measure_run)]
+
+
+@contextmanager
+def _with_gpu(target: Target, activations: str, emulate: bool) -> Iterator[Site]:
+    """This machine with its GPU, or with an emulated one, on which nothing but steps of the GPU can be measured."""
+    import platform
+
+    from edgert.emulator import emulated, emulator_library
+    from edgert.fingerprint import device_with_gpu
+    from edgert.measure import measure_launches, measure_run, measure_step
+    from edgert.reader import read
+    from packer.tune.probe import MORE
+
+    def measure(path: Path, step: int, weights: str) -> StepMeasurement:
+        if read(path).programs[0].device:
+            return measure_launches(path, MORE, emulate)
+        return measure_step(path, step, weights)
+
+    with emulated(target.device) if emulate else nullcontext():
+        library = emulator_library() if emulate else os.environ.get("EDGERT_CUDA_LIBRARY") or "libcuda.so.1"
+        device = device_with_gpu(library, target.device, activations)
+        yield Site(platform.node(), device, measure, measure_run)
 
 
 def _there(stack: ExitStack, address: str) -> list[Site]:

@@ -36,6 +36,10 @@ def tune(
     shape: Shapes = None,
     pin: Pins = None,
     winograd: Winograd = "strict",
+    activations: Annotated[
+        str, typer.Option("--activations", metavar="f32|f16", help="How a GPU stores what lies between operators.")
+    ] = "f32",
+    emulate: Annotated[bool, typer.Option("--emulate", help="Measure an emulator of the GPU: to try it out.")] = False,
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="First measure the device itself: speeds, caches, waiting.")
     ] = False,
@@ -59,8 +63,14 @@ def tune(
 
     if model is None and not calibrate and not merge:
         raise InvalidArgumentError("nothing to do\nMeasure for a network: edgert tune model.onnx; or: tune --calibrate")
-    chosen = resolve(target, winograd=winograd)
+    placement = "device" if emulate else "cost"
+    chosen = resolve(target, winograd=winograd, activations=activations, placement=placement)
+    if chosen.device and calibrate:
+        raise InvalidArgumentError(f"--calibrate: expected a processor, got --target {target}")
+    if emulate and not chosen.device:
+        raise InvalidArgumentError(f"--emulate: expected a target with a GPU, such as jetson; got --target {target}")
     seconds, counts = parse_seconds(budget, "budget"), parse_counts(cores, "cores")
+    counts = chosen.core_counts if chosen.device else counts
     path = records or default_path()
     graph = None
     if model is not None:
@@ -74,7 +84,7 @@ def tune(
         for other in merge or ():
             file.merge(other)
         if calibrate or graph is not None:
-            with sites(cluster, chosen) as found:
+            with sites(cluster, chosen, activations, emulate) as found:
                 if calibrate:
                     machines = calibrate_sites(found, chosen, file)
                 if graph is not None:

@@ -2,6 +2,9 @@
 
 The step is in the program twice, first as a rehearsal with other weights: then its activations, its outputs and its
 scratch are in the caches as in the middle of a network, while its own weights are wherever whoever measures left them.
+
+Steps on a device have no times of their own, since they wait for each other there: of those a bundle has two programs,
+"once" and "often", which has the step some more times.
 """
 
 from __future__ import annotations
@@ -18,8 +21,10 @@ from packer.planner.schedule import schedule
 from packer.planner.split import NONE, Piece, Split
 from targets.base import Form, Target, Work
 
-__all__ = ["Probe", "probe"]
+__all__ = ["MORE", "OFTEN", "ONCE", "Probe", "probe"]
 
+ONCE, OFTEN = "once", "often"
+MORE = 8  # times that OFTEN has the step
 _STEP = "probe"
 _MOST_COPIED = 64 << 20  # bytes: larger weights have left the caches before they are needed again
 _RANDOM = 1 << 16  # different values a constant has
@@ -27,7 +32,7 @@ _RANDOM = 1 << 16  # different values a constant has
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Probe:
-    """A bundle of one program, and the number of the step in it that is to be timed."""
+    """A bundle of one program, and the number of the step in it that is to be timed; of a device the bundle has two."""
 
     bundle: Bundle
     step: int
@@ -38,6 +43,9 @@ def probe(work: Work, form: Form, target: Target) -> Probe:
     graph = _graph(work)
     everything = Split(NONE, (Piece(0, whole(work.outputs[0])),))
     program = schedule(graph, target, [Choice(form, everything, (None,), (0.0,))])
+    if program.device:
+        programs, step = _repeated(program)
+        return Probe(Bundle(f"edgert {__version__}", _STEP, programs, ()), step)
     program, step = _rehearsed(program)
     return Probe(Bundle(f"edgert {__version__}", _STEP, (program,), ()), step)
 
@@ -91,6 +99,14 @@ def _rehearsed(program: Program) -> tuple[Program, int]:
     before: Step = replace(step, nodes=(), inputs=tuple(inputs))
     steps = (*program.steps[:number], before, *program.steps[number:])
     return replace(program, tensors=tuple(tensors), steps=steps), number + 1
+
+
+def _repeated(program: Program) -> tuple[tuple[Program, Program], int]:
+    """The program, and one with its step some more times, by the names of targets; and the step's number."""
+    number = next(i for i, step in enumerate(program.steps) if _STEP in step.nodes)
+    step = program.steps[number]
+    steps = (*program.steps[:number], *[step] * MORE, *program.steps[number:])
+    return (replace(program, target=ONCE), replace(program, target=OFTEN, steps=steps)), number
 
 
 def _other(tensor: Tensor) -> Tensor | None:
