@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.gpu import probes
 from benchmarks.gpu.bench import Bench
-from benchmarks.gpu.driver import Buffer, launch
+from benchmarks.gpu.driver import Buffer, call, launch
 from benchmarks.gpu.timing import Contender, Times
 from benchmarks.report import table
 
@@ -41,7 +41,7 @@ def ceilings(bench: Bench) -> None:
     loaded = {name: bench.modules.load(ptx) for name, (_, _, _, ptx, _) in work.items()}
     contenders = {}
     for name, (_, _, entry, _, count) in work.items():
-        function = loaded[name].result().module.function(entry)
+        function = loaded[name].module.function(entry)
         arguments = (x, y, loops[count])
         contenders[name] = Contender(
             partial(launch, function, (blocks,), (probes.THREADS,), *arguments, stream=bench.stream)
@@ -79,6 +79,7 @@ def _row(bench: Bench, name: str, unit: str, amount: float, times: Times) -> lis
 
 def _clock(bench: Bench, y: Buffer, blocks: int) -> list[object]:
     """GHz of the multiprocessors while they multiply and add: cycles over nanoseconds, of all blocks."""
+    call("cuStreamSynchronize", bench.stream)
     begin = 4 * blocks * probes.THREADS
     counts = y.read(np.uint64, (blocks, 2), begin, begin + 16 * blocks).astype(float)
     ghz = counts[:, 0] / np.maximum(counts[:, 1], 1)

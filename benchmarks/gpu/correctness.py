@@ -3,6 +3,7 @@ every tier, each against its reference in float64."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -52,7 +53,7 @@ def correctness(bench: Bench) -> None:
             "not slow",
             f"--junitxml={report}",
         ]
-        if not session.emulated:
+        if not session.emulated and importlib.util.find_spec("xdist"):
             command += ["-n", str(workers)]
         environment = {**os.environ, "EDGERT_TEST_CUDA": bench.library}
         done = _run([*command, *places], environment, session.left())
@@ -68,8 +69,8 @@ def correctness(bench: Bench) -> None:
             own[2 if failed is not None else 1 if case.find("skipped") is not None else 0] += 1
             if failed is not None:
                 failures.append(f"{case.get('classname')}::{case.get('name')}: {failed.get('message', '')[:300]}")
-    for name, (passed, skipped, failed) in counts.items():
-        session.row(name=name, passed=passed, skipped=skipped, failed=failed)
+    for name, (passed, skipped, wrong) in counts.items():
+        session.row(name=name, passed=passed, skipped=skipped, failed=wrong)
     table(
         "tests on the device", ("file", "passed", "skipped", "failed"), [[name, *own] for name, own in counts.items()]
     )

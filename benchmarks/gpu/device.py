@@ -40,9 +40,10 @@ def find() -> Device:
     """The first device; its primary context is current afterwards. Raises CudaError, or OSError without a driver."""
     driver.primary()
     numbers = (_MULTIPROCESSORS, _THREADS, _SHARED, _L2)
-    counts = (driver.attribute(number) for number in numbers)
+    multiprocessors, threads, shared, l2 = (driver.attribute(number) for number in numbers)
     sm = driver.attribute(_MAJOR) * 10 + driver.attribute(_MINOR)
-    return Device(driver.name(), sm, driver.version(), *counts, driver.memory()[1], driver.attribute(_CLOCK) * 1e-6)
+    memory, ghz = driver.memory()[1], driver.attribute(_CLOCK) * 1e-6
+    return Device(driver.name(), sm, driver.version(), multiprocessors, threads, shared, l2, memory, ghz)
 
 
 def clocks() -> dict[str, str] | None:

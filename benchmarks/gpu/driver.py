@@ -126,6 +126,7 @@ class Buffer:
         if isinstance(source, np.ndarray):
             data = np.ascontiguousarray(source)
             call("cuMemcpyHtoD_v2", self.pointer, data.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(self.bytes))
+            call("cuStreamSynchronize", None)  # the copy may still be under way, and other streams do not wait for it
 
     def read(
         self, dtype: type, shape: int | tuple[int, ...] = -1, begin: int = 0, end: int | None = None

@@ -22,7 +22,7 @@ _SECONDS = 0.5
 
 def launches(bench: Bench) -> None:
     """Microseconds of one launch."""
-    function = bench.modules.load(probes.nothing()).result().module.function("nothing")
+    function = bench.modules.load(probes.nothing()).module.function("nothing")
     unused = Buffer(256)
     one = partial(launch, function, (1,), (32,), unused, unused, unused, stream=bench.stream)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 
 from benchmarks.cuda_codegen import CACHE
 from benchmarks.gpu import driver
@@ -17,21 +16,37 @@ from targets.cuda.toolchain import MEMORY, ToolchainError, assemble, find
 __all__ = ["Loaded", "Modules"]
 
 
-@dataclass(frozen=True, slots=True)
 class Loaded:
-    """A module on the device, and the cubin that it is, None where the driver translated PTX."""
+    """A module that is being made. With ptxas it is loaded when it is asked for: loading would disturb what is measured
+    meanwhile."""
 
-    module: driver.Module
-    cubin: Cubin | None
+    def __init__(self, made: Future[Cubin | driver.Module]) -> None:
+        self._made = made
+        self._module: driver.Module | None = None
+
+    @property
+    def module(self) -> driver.Module:
+        """On the device; waits for it, and raises what went wrong."""
+        if self._module is None:
+            made = self._made.result()
+            self._module = driver.Module(made.image) if isinstance(made, Cubin) else made
+        return self._module
 
     @property
     def code(self) -> int | None:
-        """Bytes of machine code."""
-        return None if self.cubin is None else len(code_of(self.cubin.image))
+        """Bytes of machine code; None where the driver translated PTX."""
+        made = self._made.result()
+        return len(code_of(made.image)) if isinstance(made, Cubin) else None
+
+    def unload(self) -> None:
+        """Frees what is on the device; what is not yet made never comes there."""
+        if self._module is not None:
+            self._module.unload()
+        self._made.cancel()
 
 
 class Modules:
-    """Translates and loads in threads. `how` says by what: "ptxas", or "driver" and why."""
+    """Translates in threads. `how` says by what: "ptxas", or "driver" and why."""
 
     def __init__(self, context: ctypes.c_void_p, arch: str, emulated: bool) -> None:
         self._arch = arch
@@ -40,15 +55,12 @@ class Modules:
         workers = max(1, min(len(os.sched_getaffinity(0)), free // MEMORY))
         self._pool = ThreadPoolExecutor(workers, initializer=driver.call, initargs=("cuCtxSetCurrent", context))
 
-    def load(self, ptx: str) -> Future[Loaded]:
-        """The module, as soon as it is there."""
-        return self._pool.submit(self._load, ptx)
+    def load(self, ptx: str) -> Loaded:
+        """The module of this text."""
+        return Loaded(self._pool.submit(self._translated, ptx))
 
-    def _load(self, ptx: str) -> Loaded:
-        if self.how != "ptxas":
-            return Loaded(driver.Module(ptx), None)
-        cubin = assemble(ptx, self._arch, cache=CACHE)
-        return Loaded(driver.Module(cubin.image), cubin)
+    def _translated(self, ptx: str) -> Cubin | driver.Module:
+        return assemble(ptx, self._arch, cache=CACHE) if self.how == "ptxas" else driver.Module(ptx)
 
     def close(self) -> None:
         """What has not begun is dropped."""

@@ -1,4 +1,4 @@
-"""The ten convolutions in all our forms and in those of others, at batch 64 and 1, dense and sparse.
+"""The ten convolutions in all our tiers and by others, at batch 64 and 1, dense and sparse.
 
 Warm: calls follow each other in a graph. Cold, at batch 1: before each call twice the second cache is written, and the
 time of that is subtracted.
@@ -6,32 +6,40 @@ time of that is subtracted.
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from benchmarks.cuda_operators import OPERATORS, layer
 from benchmarks.gpu.bench import Bench
+from benchmarks.gpu.boards import board_of
 from benchmarks.gpu.driver import Buffer, Graph, call, fill
 from benchmarks.gpu.modules import Loaded
-from benchmarks.gpu.placed import FORMS, Data, Placed, error, references
+from benchmarks.gpu.placed import TIERS, Data, Placed, error, references, ways_of
 from benchmarks.gpu.timing import Contender
 from benchmarks.report import table
 from targets.base import TargetError
+from targets.cuda.board import Board
 from targets.cuda.kernel import Code
 from targets.cuda.layer import ConvLayer
 from targets.cuda.rounding import rounded
+
+if TYPE_CHECKING:
+    from benchmarks.gpu.torch_layers import TorchLayers
 
 __all__ = ["BATCHES", "SPARSITIES", "operators"]
 
 SPARSITIES = (0.5, 0.7, 0.8, 0.9, 0.95)
 BATCHES = (64, 1)
-DENSE = "t3"  # the form that skips no zeros
-_LIMITS = {"half2": 3e-3}  # of the relative error
+*SPARSE, DENSE = TIERS
+HALVES = "t1h"
+_LIMITS = {HALVES: 3e-3}  # of the relative error
 _LIMIT = 1e-5
 _CALLS = 10  # in a graph
 _SECONDS = 1.5  # of a convolution at one batch
@@ -41,20 +49,22 @@ _SMALL = ("lenet-conv1",)  # what the emulator does
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Ours:
-    """A layer in a form, and its modules as they come."""
+    """A layer in one way of a tier, and its modules as they come."""
 
-    name: str
+    tier: str
+    way: str
     sparsity: float
     layer: ConvLayer
     code: Code
-    modules: tuple[Future[Loaded], ...]
+    modules: tuple[Loaded, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Entrant:
-    """What is timed: `one` gives one call to the stream, `many` _CALLS of them."""
+    """What is timed: `form` is a tier or a peer; `one` gives one call to the stream, `many` _CALLS of them."""
 
     form: str
+    way: str
     sparsity: float
     error: float | None
     one: Callable[[], None]
@@ -62,13 +72,14 @@ class _Entrant:
 
 
 def operators(bench: Bench) -> None:
-    """Times of all forms, each checked against float64 first."""
+    """Times of all of them, each checked against float64 first."""
     session = bench.session
     names = _SMALL if session.emulated else tuple(OPERATORS)
     sparsities = SPARSITIES[-2:-1] if session.emulated else SPARSITIES
     batches = tuple(min(batch, 2) if session.emulated else batch for batch in BATCHES)
     cases = [(name, batch) for name in names for batch in batches]
-    ours = {case: _ours(bench, *case, sparsities) for case in cases}
+    board = board_of(bench)
+    ours = {case: _ours(bench, board, *case, sparsities) for case in cases}
     for name, batch in cases:
         if not session.over(f"{name}, batch {batch}"):
             with bench.session.attempt(f"{name}, batch {batch}"):
@@ -76,56 +87,63 @@ def operators(bench: Bench) -> None:
     _show(bench)
 
 
-def _ours(bench: Bench, name: str, batch: int, sparsities: tuple[float, ...]) -> list[_Ours]:
-    """All forms of one convolution. Compilers work on them from now on."""
+def _ours(bench: Bench, board: Board, name: str, batch: int, sparsities: tuple[float, ...]) -> list[_Ours]:
+    """One convolution in the best ways of all tiers. Compilers work on them from now on."""
     found = []
     for sparsity in (0.0, *sparsities):
         own = layer(name, sparsity, batch)
         if bench.device.sm < 70:
-            own = replace(own, weights=rounded(own.weights, "20bit")[0])
-        for form in FORMS if sparsity else (DENSE,):
-            if form == DENSE and sparsity:
-                continue
+            own = replace(own, weights=rounded(own.weights))
+        for tier in SPARSE if sparsity else (DENSE,):
             try:
-                code = FORMS[form](own)
+                for way, code in ways_of(board, own, tier):
+                    modules = tuple(bench.modules.load(kernel.ptx) for kernel in code.kernels)
+                    found.append(_Ours(tier, way, sparsity, own, code, modules))
             except TargetError as error:
-                reason = str(error).splitlines()[0]
-                if f"{form}: {reason}" not in bench.session.notes():
-                    bench.session.note(f"{form}: {reason}")
-                continue
-            if code is not None:
-                modules = tuple(bench.modules.load(kernel.ptx) for kernel in code.kernels)
-                found.append(_Ours(form, sparsity, own, code, modules))
+                note = f"{tier}: {str(error).splitlines()[0]}"
+                if note not in bench.session.notes():
+                    bench.session.note(note)
     return found
 
 
 def _measure(bench: Bench, name: str, batch: int, ours: list[_Ours]) -> None:
-    dense = next(one.layer for one in ours if one.name == DENSE)
+    dense = next(one.layer for one in ours if one.tier == DENSE)
     layers = {one.sparsity: one.layer for one in ours if one.sparsity}
-    data, flush, placed, graphs = Data(dense), Buffer(2 * bench.device.l2), [], []
+    data, flush = Data(dense), Buffer(2 * bench.device.l2)
+    placed: list[Placed] = []
+    graphs: list[Graph] = []
     want = references({0.0: dense, **layers}, data)
     entrants: list[_Entrant] = []
     for own in ours:
-        with bench.session.attempt(f"{name}, batch {batch}, {own.name} {own.sparsity}"):
-            one = Placed.of(own.code, [module.result() for module in own.modules], data)
+        with bench.session.attempt(f"{name}, batch {batch}, {own.way} {own.sparsity}"):
+            one = Placed.of(own.code, own.modules, data)
             placed.append(one)
             fill(data.y, _NOT_WRITTEN, bench.stream)
             one.launch(bench.stream)
             call("cuStreamSynchronize", bench.stream)
-            wrong = _within(error(own.layer, data, want[own.sparsity]), _LIMITS.get(own.name, _LIMIT))
+            wrong = _within(error(own.layer, data, want[own.sparsity]), _LIMITS.get(own.tier, _LIMIT))
             ways = [_graph(bench, one, calls) for calls in (1, 1 if bench.session.emulated else _CALLS)]
             graphs += ways
             entrants.append(
-                _Entrant(own.name, own.sparsity, wrong, *(partial(way.launch, bench.stream) for way in ways))
+                _Entrant(own.tier, own.way, own.sparsity, wrong, *(partial(way.launch, bench.stream) for way in ways))
             )
-    entrants += _others(bench, name, dense, layers, data, want)
+    if (torch_layers := _pytorch(bench)) is not None:
+        others = torch_layers.TorchLayers(dense, layers, data.images, bench.stream, bench.session.emulated)
+        entrants += _others(bench, name, others, want)
     _time(bench, name, batch, dense, entrants, flush)
-    for thing in (*graphs, *placed, data, flush):
-        thing.free()
+    entrants.clear()
+    if torch_layers is not None:
+        del others
+        torch_layers.release()
+    for graph in graphs:
+        graph.free()
+    for one in placed:
+        one.free()
+    data.free()
+    flush.free()
     for own in ours:
         for module in own.modules:
-            if module.done() and module.exception() is None:
-                module.result().module.unload()
+            module.unload()
 
 
 def _graph(bench: Bench, one: Placed, calls: int) -> Graph:
@@ -136,30 +154,26 @@ def _graph(bench: Bench, one: Placed, calls: int) -> Graph:
     return Graph(bench.stream, work)
 
 
-def _others(
-    bench: Bench,
-    name: str,
-    dense: ConvLayer,
-    layers: Mapping[float, ConvLayer],
-    data: Data,
-    want: Mapping[float, np.ndarray],
-) -> Iterator[_Entrant]:
-    """What PyTorch brings; nothing where it is missing."""
+def _pytorch(bench: Bench) -> ModuleType | None:
+    """The peers, where PyTorch is."""
     try:
-        from benchmarks.gpu.torch_layers import TorchLayers
+        return importlib.import_module("benchmarks.gpu.torch_layers")
     except ImportError as error:
-        if not bench.session.notes():
+        if not bench.session.rows("operators"):
             bench.session.note(f"no peers: {error}")
-        return
-    others = TorchLayers(dense, layers, data.images, bench.stream, bench.session.emulated)
+        return None
+
+
+def _others(bench: Bench, name: str, others: TorchLayers, want: Mapping[float, np.ndarray]) -> Iterator[_Entrant]:
+    """What PyTorch brings."""
     for form, make in others.peers():
-        with bench.session.attempt(f"{name}, batch {dense.images}, {form}"):
+        with bench.session.attempt(f"{name}, batch {others.layer.images}, {form}"):
             peer, wrong = make(), None
             if peer.limit is not None:
                 exact = want[peer.sparsity]
                 wrong = _within(float(np.linalg.norm(others.checked(peer) - exact) / np.linalg.norm(exact)), peer.limit)
             calls = 1 if bench.session.emulated else _CALLS
-            yield _Entrant(form, peer.sparsity, wrong, *(others.launcher(peer, count) for count in (1, calls)))
+            yield _Entrant(form, form, peer.sparsity, wrong, *(others.launcher(peer, count) for count in (1, calls)))
 
 
 def _time(bench: Bench, name: str, batch: int, dense: ConvLayer, entrants: list[_Entrant], flush: Buffer) -> None:
@@ -186,6 +200,7 @@ def _time(bench: Bench, name: str, batch: int, dense: ConvLayer, entrants: list[
             operator=name,
             batch=batch,
             form=one.form,
+            way=one.way,
             sparsity=one.sparsity,
             error=one.error,
             dense_gflops=dense.flops / warm.median * 1e-9,
@@ -203,15 +218,15 @@ def _within(error: float, limit: float) -> float:
 
 def _show(bench: Bench) -> None:
     """Microseconds of the best of ours at each sparsity and of the best of others."""
-    groups: dict[tuple[str, int], list[dict]] = {}
+    groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for row in bench.session.rows("operators"):
         groups.setdefault((row["operator"], row["batch"]), []).append(row)
-    sparsities = sorted({row["sparsity"] for rows in groups.values() for row in rows if row["form"] in FORMS})
+    sparsities = sorted({row["sparsity"] for rows in groups.values() for row in rows if row["form"] in TIERS})
     shown = []
     for (name, batch), rows in groups.items():
         cells: list[object] = [name, batch]
         for sparsity in sparsities:
-            own = [r for r in rows if r["form"] in FORMS and r["sparsity"] == sparsity and r["form"] != "half2"]
+            own = [r for r in rows if r["form"] in TIERS and r["sparsity"] == sparsity and r["form"] != HALVES]
             best = min(own, key=lambda row: float(row["median"]), default=None)
             cells.append("-" if best is None else f"{best['median'] * 1e6:.1f} {best['form']}")
         for kind in ("cuDNN f32", "cuDNN tf32", "cuDNN fp16", "cuSPARSE"):

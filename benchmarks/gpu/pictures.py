@@ -7,12 +7,12 @@ from typing import Any
 
 from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.curves import curves
-from benchmarks.gpu.placed import FORMS
+from benchmarks.gpu.placed import TIERS
 from benchmarks.picture import chart
 
 __all__ = ["pictures"]
 
-_OURS = dict(zip(FORMS, ("#d62728", "#ff7f0e", "#f4a6a6", "#e377c2", "#bcbd22", "#8c1d18"), strict=True))
+_OURS = dict(zip(TIERS, ("#d62728", "#ff7f0e", "#f4a6a6", "#e377c2", "#bcbd22", "#8c1d18"), strict=True))
 # engines by how their names begin, the best of those with the same beginning counts
 _OTHERS = {
     "cuDNN f32": "#7f7f7f",
@@ -33,6 +33,8 @@ _ENGINES = {
     "PyTorch fp16 channels_last graph": "#9ec8e8",
     "onnxruntime CUDA": "#ff7f0e",
 }
+_OWN = [engine for engine in _ENGINES if engine.startswith("edgert")]
+_BASE = "PyTorch f32"
 _REDUCED = "half the"  # peers that compute less
 
 
@@ -60,7 +62,7 @@ def _operators(rows: list[dict[str, Any]]) -> dict[int, str]:
     for batch in sorted({row["batch"] for row in rows}, reverse=True):
         own = [row for row in rows if row["batch"] == batch]
         panels: dict[str, dict[str, Mapping[str, float]]] = {}
-        for sparsity in sorted({row["sparsity"] for row in own if row["form"] in FORMS and row["sparsity"]}):
+        for sparsity in sorted({row["sparsity"] for row in own if row["form"] in TIERS and row["sparsity"]}):
             for name in dict.fromkeys(row["operator"] for row in own):
                 times = _best([r for r in own if r["operator"] == name and r["sparsity"] in (0.0, sparsity)])
                 base = times.get("cuDNN f32", times.get("t3"))
@@ -77,19 +79,19 @@ def _best(rows: list[dict[str, Any]]) -> dict[str, float]:
     found: dict[str, float] = {}
     for row in rows:
         form = row["form"]
-        engine = form if form in FORMS else next((begin for begin in _OTHERS if form.startswith(begin)), None)
+        engine = form if form in TIERS else next((begin for begin in _OTHERS if form.startswith(begin)), None)
         if engine is not None and _REDUCED not in form:
             found[engine] = min(found.get(engine, row["median"]), row["median"])
     return found
 
 
 def _networks(rows: list[dict[str, Any]]) -> str:
+    """A line for each network and share of zeros; peers are measured for one of the shares only."""
     lines: dict[str, dict[str, float]] = {}
-    for row in rows:
-        lines.setdefault(f"{row['network']}, {row['zeros']:.0%} zeros", {})[row["engine"]] = row["median"]
-    speeds = {}
-    for name, times in lines.items():
-        base = times.get("PyTorch f32", next(iter(times.values())))
-        speeds[name] = {engine: base / time for engine, time in times.items()}
-    title = "Speed over PyTorch's in float32, eager, batch 1, on the host"
-    return chart(title, {"networks": speeds}, _ENGINES, [engine for engine in _ENGINES if engine.startswith("edgert")])
+    for name, zeros in dict.fromkeys((row["network"], row["zeros"]) for row in rows):
+        own = [row for row in rows if row["network"] == name and (row["zeros"] == zeros or row["engine"] not in _OWN)]
+        times = {row["engine"]: row["median"] for row in own}
+        base = times.get(_BASE, next(iter(times.values())))
+        lines[f"{name}, {zeros:.0%} zeros"] = {engine: base / time for engine, time in times.items()}
+    title = f"Speed over {_BASE}, eager (without it over the first), batch 1, on the host"
+    return chart(title, {"networks": lines}, _ENGINES, _OWN)

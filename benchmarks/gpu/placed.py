@@ -1,9 +1,9 @@
-"""A layer's data on the device, and its code in one of several forms over that data."""
+"""A layer's data on the device, and its code in one of several ways over that data."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,46 +11,36 @@ import numpy as np
 from benchmarks.cuda_codegen import CACHE
 from benchmarks.gpu.driver import Buffer, launch
 from benchmarks.gpu.modules import Loaded
+from packer.ir import DType, TensorType
 from packer.ir.ops import Conv
-from targets.cuda import dense, stream
-from targets.cuda.emit import emit, settings_of
+from targets.cuda.board import Board
+from targets.cuda.convolution import code_of
+from targets.cuda.geometry import Geometry
 from targets.cuda.kernel import Code
 from targets.cuda.layer import ConvLayer, Planes
-from targets.cuda.slices import cache_resident
+from targets.cuda.ranking import settings, ways
 from targets.cuda.template import specialised
 
-__all__ = ["FORMS", "Data", "Placed", "checked", "error", "references"]
+__all__ = ["TEMPLATE", "TIERS", "Data", "Placed", "checked", "error", "references", "ways_of"]
 
+TEMPLATE = "template"
+TIERS = ("t1", "t1c", "t1h", "t2", TEMPLATE, "t3")  # the last one skips no zeros
+_WAYS = 2
 _SLACK = 1 << 16  # elements behind an array that loads may touch
 _IMAGES = 4  # that differ; all others are multiples of them
 
 
-def _sparse(layer: ConvLayer) -> Code:
-    return Code(tuple(emit(layer)), (0,))
-
-
-def _resident(layer: ConvLayer) -> Code | None:
-    channels = cache_resident(layer.weights)
-    return None if channels is None else Code(tuple(emit(layer, settings_of(layer, channels))), (0,))
-
-
-def _half2(layer: ConvLayer) -> Code:
-    return Code(tuple(emit(layer, settings_of(layer, arithmetic="half2"))), (0,))
-
-
-def _template(layer: ConvLayer) -> Code:
-    return Code(tuple(specialised(layer, cache=CACHE)), (0,))
-
-
-# the ways to compute a layer; None: not one for it
-FORMS: dict[str, Callable[[ConvLayer], Code | None]] = {
-    "t1": _sparse,
-    "t1c": _resident,
-    "half2": _half2,
-    "t2": stream.conv,
-    "template": _template,
-    "t3": dense.conv,
-}
+def ways_of(board: Board, layer: ConvLayer, tier: str) -> Iterator[tuple[str, Code]]:
+    """The best ways to compute the layer in one of TIERS, by their names, best first as the packer estimates them."""
+    if tier == TEMPLATE:
+        yield tier, Code(tuple(specialised(layer, cache=CACHE)), (0,))
+        return
+    op = Conv(layer.strides, layer.pads, layer.dilations, layer.group, layer.activation)
+    x = TensorType(DType.F32, layer.source.array(layer.images).shape)
+    types = (x, TensorType(DType.F32, layer.weights.shape))
+    geometry = Geometry.of(op, types, op.infer(types)[0], layer.density, DType.F32)
+    for way in ways(board, geometry, tier)[:_WAYS]:
+        yield way, code_of(layer, settings(board, geometry, way))
 
 
 class Data:
@@ -82,6 +72,8 @@ class Placed:
     @classmethod
     def of(cls, code: Code, loaded: Sequence[Loaded], data: Data) -> Placed:
         """With the code's modules."""
+        if max(kernel.slack for kernel in code.kernels) > _SLACK:
+            raise ValueError(f"expected kernels that read up to {_SLACK} elements too many")
         own = {number: Buffer(operand) for number, operand in enumerate(code.operands) if not isinstance(operand, int)}
         operands = tuple(own.get(number, data.x) for number in range(len(code.operands)))
         work = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import time
@@ -14,6 +15,7 @@ from typing import Any
 
 __all__ = ["CutError", "Session"]
 
+_OFTEN = 2.0  # seconds between files
 _GRACE = 5.0  # seconds after its deadline at which a section that does not look at the clock is cut
 
 
@@ -22,7 +24,7 @@ class CutError(Exception):
 
 
 class Session:
-    """Results go to `output` after each row, so a run that is killed leaves what it had. Seconds that a section does
+    """Results go to `output` all the time, so a run that is killed leaves what it had. Seconds that a section does
     not use are for those after it."""
 
     def __init__(self, output: Path, seconds: float, emulated: bool) -> None:
@@ -32,12 +34,14 @@ class Session:
         self._end = time.monotonic() + seconds
         self._deadline = self._end
         self._section: dict[str, Any] = {}
+        self._saved = -math.inf
 
     def run(self, sections: Mapping[str, tuple[float, Callable[[], None]]]) -> None:
         """Sections in order, each with its share of the time; one that fails or is cut does not end the others."""
         left = sum(share for share, _ in sections.values())
         for name, (share, work) in sections.items():
-            self._section = self.result["sections"][name] = {"rows": []}
+            self._section = {"rows": []}
+            self.result["sections"][name] = self._section
             remaining = self._end - time.monotonic()
             self._deadline = time.monotonic() + remaining * share / left
             left -= share
@@ -69,7 +73,8 @@ class Session:
     def row(self, **values: Any) -> None:
         """One measurement."""
         self._section["rows"].append(values)
-        self.save()
+        if time.monotonic() - self._saved > _OFTEN:
+            self.save()
 
     def note(self, text: str) -> None:
         """Something to know about the section, printed too."""
@@ -106,6 +111,7 @@ class Session:
         beside = self.output.with_suffix(".part")
         beside.write_text(json.dumps(self.result, indent=1) + "\n")
         os.replace(beside, self.output)
+        self._saved = time.monotonic()
 
 
 def _short(error: Exception) -> str:

@@ -33,16 +33,13 @@ def supply(bench: Bench) -> None:
     sizes, warps = (SIZES[:_SMALL], WARPS[:_SMALL]) if session.emulated else (SIZES, WARPS)
     each = 16 if device.sm >= 70 else 32 / 3  # bytes of an instruction
     counts = {size: round(size / each) for size in sizes}
-    waiting = {size: bench.modules.load(probes.multiply_adds(count)) for size, count in counts.items()}
-    loaded = {}
-    for size, future in waiting.items():
-        if not session.over(f"code of {size >> 10} KiB"):
-            loaded[size] = future.result()
+    longest = sorted(sizes, reverse=True)  # they take longest to translate
+    loaded = {size: bench.modules.load(probes.multiply_adds(counts[size])) for size in longest}
     multiprocessors = 1 if session.emulated else device.multiprocessors
     x, y = Buffer(np.ones(1, np.float32)), Buffer(multiprocessors * max(warps) * (4 * probes.THREADS + 16))
     loops, work, flops = Numbers(), {}, {}
-    for size, own in loaded.items():
-        function = own.module.function("multiply_adds")
+    for size in sizes:
+        function = loaded[size].module.function("multiply_adds")
         repeats = 1 if session.emulated else max(2, _WORK // counts[size])
         for count in warps:
             threads = min(count * _WARP, probes.THREADS)
@@ -54,15 +51,20 @@ def supply(bench: Bench) -> None:
     times = bench.times(work, _SECONDS)
     rates = {name: flops[name] / times[name].median * 1e-9 for name in work}
     peak = next((row["median"] for row in session.rows("ceilings") if row["name"] == PEAK), max(rates.values()))
-    for size, own in loaded.items():
+    for size in sizes:
         for count in warps:
             t, name = times[f"{size} {count}"], f"{size} {count}"
             session.row(
-                bytes=size, code=own.code, warps=count, gflops=rates[name], share=rates[name] / peak, **t.asdict()
+                bytes=size,
+                code=loaded[size].code,
+                warps=count,
+                gflops=rates[name],
+                share=rates[name] / peak,
+                **t.asdict(),
             )
-    rows = [[f"{size >> 10} KiB", *(rates[f"{size} {count}"] / peak for count in warps)] for size in loaded]
+    rows = [[f"{size >> 10} KiB", *(rates[f"{size} {count}"] / peak for count in warps)] for size in sizes]
     table("share of peak, by code and by warps of a multiprocessor", ("code", *map(str, warps)), rows)
     for own in loaded.values():
-        own.module.unload()
+        own.unload()
     for buffer in (x, y, *loops.values()):
         buffer.free()

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from benchmarks.gpu.placed import checked
 from targets.cuda.layer import ConvLayer
 
-__all__ = ["Peer", "TorchLayers"]
+__all__ = ["Peer", "TorchLayers", "capture", "precision", "release"]
 
 _WARM = 3  # calls before the capture, in which algorithms are chosen
 _MULTIPLE = 64  # of rows and columns of 2:4 matrices
@@ -70,18 +70,12 @@ class TorchLayers:
     def launcher(self, peer: Peer, calls: int) -> Callable[[], None]:
         """Gives so many calls to the stream, as a graph."""
         if self.emulated:
-            return lambda: [peer.work() for _ in range(calls)] and None
+            return partial(_some, peer.work, calls)
         if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
-        stream, graph = torch.cuda.ExternalStream(self.stream.value), torch.cuda.CUDAGraph()
+        stream = torch.cuda.ExternalStream(self.stream.value)
         with precision(peer.tf32), torch.no_grad():
-            with torch.cuda.stream(stream):
-                for _ in range(_WARM):
-                    peer.work()
-            stream.synchronize()
-            with torch.cuda.graph(graph, pool=self._pool, stream=stream, capture_error_mode="relaxed"):
-                for _ in range(calls):
-                    peer.work()
+            graph = capture(peer.work, calls, stream, self._pool)
 
         def launch() -> None:
             with torch.cuda.stream(stream):
@@ -171,6 +165,33 @@ class TorchLayers:
         if dtype not in self._inputs:
             self._inputs[dtype] = self._inputs[torch.float32].to(dtype)
         return self._inputs[dtype]
+
+
+def _some(work: Callable[[], object], calls: int) -> None:
+    for _ in range(calls):
+        work()
+
+
+def capture(work: Callable[[], object], calls: int, stream: Any, pool: Any = None) -> torch.cuda.CUDAGraph:
+    """So many calls as a graph. Before that it is called some times, so that algorithms are chosen and memory is there;
+    other threads may use the driver meanwhile."""
+    graph = torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()  # operands may come from another stream
+    with torch.cuda.stream(stream):
+        _some(work, _WARM)
+        stream.synchronize()
+        graph.capture_begin(pool, capture_error_mode="relaxed")
+        try:
+            _some(work, calls)
+        finally:
+            graph.capture_end()
+    return graph
+
+
+def release() -> None:
+    """Gives the memory that PyTorch holds back to the device."""
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import torch
 
 from benchmarks.gpu.networks import Engines, Entrant
 from benchmarks.gpu.torch_graph import module_of
-from benchmarks.gpu.torch_layers import precision
+from benchmarks.gpu.torch_layers import capture, precision
 from packer.ir import Graph
 
 __all__ = ["compiled", "engines"]
@@ -69,16 +69,12 @@ def _made(
         call()
         return Entrant(call, lambda: [y.float().numpy() for y in made[0]], _LIMITS[kind])
     other = torch.cuda.ExternalStream(stream.value)
+    torch.cuda.synchronize()  # what was copied and converted was on another stream
     with torch.cuda.stream(other):
         for _ in range(_WARM):
             call()
     other.synchronize()
-    work = call
-    if captured:
-        recorded = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(recorded, stream=other, capture_error_mode="relaxed"):
-            call()
-        work = recorded.replay
+    work = capture(call, 1, other).replay if captured else call
     results = [torch.empty(y.shape, dtype=y.dtype).pin_memory() for y in made[0]]
 
     def launch() -> None:

@@ -64,7 +64,12 @@ def device(**environment: str) -> Iterator[None]:
     library()
     if not emulated():
         _primary()
-        yield
+        try:
+            yield
+        except CudaError:  # the context may be dead, and is not to fail what follows
+            call("cuDevicePrimaryCtxReset_v2", 0)
+            _primary.cache_clear()
+            raise
         return
     names = {f"EDGERT_EMULATOR_{key.upper()}": value for key, value in environment.items()}
     saved = {name: os.environ.get(name) for name in names}
