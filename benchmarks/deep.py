@@ -4,6 +4,7 @@ rule; and the same with the smallest weights set to zero."""
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -89,7 +90,7 @@ def _small() -> onnx.ModelProto:
     return b.model(b.op("Softmax", [b.dense(x, 16, 10, relu=False)], axis=1), 16, 10)
 
 
-BUILDERS = {
+BUILDERS: dict[str, Callable[[], onnx.ModelProto]] = {
     "small": _small,
     "vgg16": _vgg16,
     "resnet152": lambda: _resnet("resnet152", (3, 8, 36, 3)),
