@@ -30,7 +30,7 @@ from packer.ir.ops import (
 from targets.base import Form, Layout
 from targets.cpu.depthwise import MOST_TAPS
 from targets.cpu.lower import is_linear
-from targets.cpu.precision import precisions_of
+from targets.cpu.precision import precisions_of, stream_of
 from targets.cpu.quantized import quantized_forms
 from targets.cpu.sparse import MOST_LINES, taps_of
 from targets.cpu.winograd import tile_of, winograd_forms
@@ -62,7 +62,7 @@ def forms(graph: Graph, node: Node, winograd: str = "strict", precision: str = "
     if isinstance(op, MatMul) and is_linear(graph, node):
         ways = precisions_of(graph, node, precision)
         if graph.density(node.inputs[1]) <= _SPARSE:
-            ways = (*(ways or ("packed",)), "sparse")
+            ways = (*(ways or ("packed",)), stream_of(graph, node, precision))
         if ways:
             found = [
                 replace(_form(graph, node, PLANAR, PLANAR, way), arithmetic="" if way == "packed" else way)
@@ -106,7 +106,8 @@ def _convolutions(graph: Graph, node: Node, precision: str) -> list[Form]:
     if name == "packed":
         found.append(_form(graph, node, PLANAR, PLANAR, "direct"))
     if name == "packed" and _is_sparse(graph, node):
-        found.append(replace(_form(graph, node, PLANAR, PLANAR, "sparse"), arithmetic="sparse"))
+        stream = stream_of(graph, node, precision)
+        found.append(replace(_form(graph, node, PLANAR, PLANAR, stream), arithmetic=stream))
     by_patches = ["im2col-caffe"] if graph.constant(node.inputs[1]) is None else ["im2col-caffe", "im2col-nhwc"]
     found += [replace(_form(graph, node, PLANAR, PLANAR, way), arithmetic=way) for way in by_patches]
     return found

@@ -24,11 +24,12 @@ from packer.ir.ops import (
     Tile,
     Transpose,
 )
+from packer.ir.rounding import nearest
 from targets.base import Attribute, Form, Layout, Lowered, Operand, Work, attributes_of
 from targets.cpu.cost.conv import geometry
 from targets.cpu.depthwise import tap_lists
 from targets.cpu.packing import block16, depth16, weight16
-from targets.cpu.precision import rounded, stored_type
+from targets.cpu.precision import halves, is_stream, rounded, stored_type
 from targets.cpu.quantized import lower_quantized
 from targets.cpu.sparse import Stream, conv_stream, matrix_stream, taps_of
 from targets.cpu.tiling import Engine, Tiling, tiling
@@ -43,8 +44,10 @@ TILING = ("channels", "kernel", "rows", "together")  # attributes of a sparse co
 
 def lower(graph: Graph, node: Node, form: Form, machine: Machine) -> Lowered:
     """The step for `node` on `machine`; operators without a rule of their own map one to one."""
-    if form.implementation == "sparse":
-        return _conv_sparse(graph, node, machine) if isinstance(node.op, Conv) else _linear_sparse(graph, node)
+    if is_stream(form.implementation):
+        stored = stored_type(form.implementation)
+        of_conv = isinstance(node.op, Conv)
+        return _conv_sparse(graph, node, machine, stored) if of_conv else _linear_sparse(graph, node, stored)
     if form.implementation.startswith("winograd"):
         return _winograd(graph, node, form)
     if form.implementation == "depthwise-planar":
@@ -165,12 +168,13 @@ def tiling_of(graph: Graph, node: Node, machine: Machine) -> Tiling:
     return found
 
 
-def _conv_sparse(graph: Graph, node: Node, machine: Machine) -> Lowered:
+def _conv_sparse(graph: Graph, node: Node, machine: Machine, stored: DType) -> Lowered:
     op, cut = node.op, tiling_of(graph, node, machine)
     assert isinstance(op, Conv)
     weights, together = graph.type(node.inputs[1] or ""), graph.together(node.inputs[1], op.group)
     taps = taps_of(weights.shape[2:], op.strides, op.dilations, cut.rows)
-    stream = _streamed(graph, node, (taps, cut.channels), lambda data: conv_stream(data, taps, cut.channels, together))
+    key = taps, cut.channels
+    stream = _streamed(graph, node, stored, key, lambda data: conv_stream(data, taps, cut.channels, together))
     inputs = [_operand(graph, node.inputs[0], Layout.PLANAR), *stream]
     inputs += [_operand(graph, name, Layout.PLANAR) for name in node.inputs[2:]]
     tiles = map(Attribute, TILING, ((cut.channels,), weights.shape[2:], (cut.rows,), (together,)))
@@ -178,8 +182,8 @@ def _conv_sparse(graph: Graph, node: Node, machine: Machine) -> Lowered:
     return Lowered("conv_sparse", tuple(inputs), tuple(attributes))
 
 
-def _linear_sparse(graph: Graph, node: Node) -> Lowered:
-    inputs = [_operand(graph, node.inputs[0], Layout.PLANAR), *_streamed(graph, node, None, matrix_stream)]
+def _linear_sparse(graph: Graph, node: Node, stored: DType) -> Lowered:
+    inputs = [_operand(graph, node.inputs[0], Layout.PLANAR), *_streamed(graph, node, stored, None, matrix_stream)]
     if len(node.inputs) > 2 and node.inputs[2] is not None:
         inputs.append(_constant(graph, node.inputs[2], graph.type(node.outputs[0]).shape[-1:], Layout.PLANAR))
     return Lowered("linear_sparse", tuple(inputs), attributes_of(node.op))
@@ -189,20 +193,22 @@ _STREAMS: WeakKeyDictionary[Value, dict[object, Stream]] = WeakKeyDictionary()  
 
 
 def _streamed(
-    graph: Graph, node: Node, key: object, make: Callable[[np.ndarray], Stream]
+    graph: Graph, node: Node, stored: DType, key: object, make: Callable[[np.ndarray], Stream]
 ) -> tuple[Operand, Operand, Operand, Operand]:
-    """The weights of `node` as values, indices, counts and starts; `key` tells apart what else these depend on."""
+    """The weights of `node`, rounded to `stored`, as values, indices, counts and starts; `key` tells apart what else
+    these depend on."""
     value = graph.values[node.inputs[1] or ""]
     assert value.data is not None
     made = _STREAMS.setdefault(value, {})
-    if key not in made:
-        made[key] = make(value.data)
-    stream = made[key]
-    values, indices, counts, starts = (
+    if (stored, key) not in made:
+        stream = make(nearest(value.data, stored))
+        made[stored, key] = replace(stream, values=halves(stream.values, stored))
+    stream = made[stored, key]
+    indices, counts, starts = (
         Operand(data=data, type=TensorType(DType.of(data.dtype), data.shape))
-        for data in (stream.values, stream.indices, stream.counts, stream.starts)
+        for data in (stream.indices, stream.counts, stream.starts)
     )
-    return values, indices, counts, starts
+    return Operand(data=stream.values, type=TensorType(stored, stream.values.shape)), indices, counts, starts
 
 
 def is_linear(graph: Graph, node: Node) -> bool:

@@ -8,7 +8,7 @@ from packer.ir import DType, Graph, Node
 from packer.ir.ops import Conv, MatMul
 from packer.ir.rounding import nearest
 
-__all__ = ["SETTINGS", "precisions_of", "rounded", "stored_type"]
+__all__ = ["SETTINGS", "halves", "is_stream", "precisions_of", "rounded", "stored_type", "stream_of"]
 
 SETTINGS = {"f32": DType.F32, "f16": DType.F16, "bf16": DType.BF16}
 
@@ -18,15 +18,26 @@ def stored_type(implementation: str) -> DType:
     return SETTINGS.get(implementation.rpartition("-")[2], DType.F32)
 
 
+def is_stream(implementation: str) -> bool:
+    """Whether a form stores its weights as a stream of their non-zeros: "sparse", "sparse-f16" and "sparse-bf16"."""
+    return implementation.partition("-")[0] == "sparse"
+
+
+def halves(numbers: np.ndarray, dtype: DType) -> np.ndarray:
+    """Numbers of `dtype` in float32, as it stores them."""
+    if dtype is DType.BF16:
+        return (numbers.view(np.uint32) >> 16).astype(np.uint16)
+    return numbers.astype(dtype.numpy, copy=False)
+
+
 def rounded(weights: np.ndarray, dtype: DType) -> np.ndarray:
     """Float32 weights in weight16 as the nearest numbers of `dtype`. Rows of bf16 lie in pairs: [rows / 2, 16, 2]."""
     if dtype is DType.F32:
         return weights
-    numbers = nearest(weights, dtype)
+    stored = halves(nearest(weights, dtype), dtype)
     if dtype is DType.F16:
-        return numbers.astype(np.float16)
-    halves = (numbers.view(np.uint32) >> 16).astype(np.uint16)
-    return np.ascontiguousarray(halves.reshape(-1, 2, 16).transpose(0, 2, 1)).reshape(-1)
+        return stored
+    return np.ascontiguousarray(stored.reshape(-1, 2, 16).transpose(0, 2, 1)).reshape(-1)
 
 
 def precisions_of(graph: Graph, node: Node, precision: str) -> tuple[str, ...]:
@@ -34,11 +45,22 @@ def precisions_of(graph: Graph, node: Node, precision: str) -> tuple[str, ...]:
     whose inputs are rounded too. None where a weight is no finite number of that type, nor where bf16 would leave an
     input channel alone: float32 remains."""
     weights = graph.constant(node.inputs[1])
-    if precision == "f32" or weights is None or weights.size == 0:
+    if weights is None or not _reducible(weights, precision):
         return ()
     channels = weights.shape[1] if isinstance(node.op, Conv) else weights.shape[0]
-    if (precision == "bf16" and channels % 2) or not np.isfinite(nearest(weights, SETTINGS[precision])).all():
+    if precision == "bf16" and channels % 2:
         return ()
     if precision == "f16":
         return ("packed-f16",)
     return ("packed-bf16",) if isinstance(node.op, MatMul) else ("packed-bf16", "bf16")
+
+
+def stream_of(graph: Graph, node: Node, precision: str) -> str:
+    """The form by which the weights of `node` become a stream: of 16 bits a value unless one is no finite number of
+    them."""
+    weights = graph.constant(node.inputs[1])
+    return f"sparse-{precision}" if weights is not None and _reducible(weights, precision) else "sparse"
+
+
+def _reducible(weights: np.ndarray, precision: str) -> bool:
+    return precision != "f32" and weights.size > 0 and bool(np.isfinite(nearest(weights, SETTINGS[precision])).all())

@@ -36,6 +36,7 @@ from packer.ir.ops import (
 )
 from targets.base import Form, Layout, Lowered, attributes_of, block_grain
 from targets.cpu.lower import COPIES, copy_attributes, is_linear, tiling_of
+from targets.cpu.precision import is_stream
 from targets.cpu.quantized import quantized_boxes
 from targets.cpu.sparse import BLOCK, MATRIX_CHANNELS
 from targets.cpu.winograd import is_lean
@@ -68,7 +69,7 @@ def splittable(graph: Graph, node: Node, form: Form) -> bool:
 
 def work(graph: Graph, node: Node, form: Form, machine: Machine) -> tuple[tuple[int, np.ndarray], ...]:
     """Sparse filters may have very different numbers of non-zeros."""
-    weights = node.inputs[1] if form.implementation == "sparse" else None
+    weights = node.inputs[1] if is_stream(form.implementation) else None
     before = None if weights is None else graph.nonzeros(weights, 0 if isinstance(node.op, Conv) else -1)
     if weights is None or before is None:
         return ()
@@ -91,7 +92,7 @@ def restrict(graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part)
     if isinstance(node.op, COPIES):
         return replace(lowered, attributes=copy_attributes(graph, node, part.writes))
     boxes: list[Box | None] = list(part.reads)
-    if form.implementation == "sparse":
+    if is_stream(form.implementation):
         boxes = _sparse(lowered, part)
     elif isinstance(node.op, IntegerConv | QuantizedConv):
         boxes = quantized_boxes(graph, node, lowered, part.reads)

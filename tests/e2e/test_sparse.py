@@ -11,7 +11,10 @@ from onnx.reference import ReferenceEvaluator
 
 import edgert
 from edgert.devices import this_machine
+from edgert.selftest import selftest
 from packer.api import pack
+from packer.ir import DType
+from packer.ir.rounding import nearest
 from packer.planner.pbqp import Solution
 from packer.planner.problem import Problem
 from packer.planner.select import Strategy, sample
@@ -155,6 +158,44 @@ def test_fully_connected(tmp_path: Path, rows: int) -> None:
         path = tmp_path / f"{implementation}.edge"
         pack(network, path, cores=(1, 2, 3), implementation=implementation, golden=False)
         check(path, "linear_sparse" if implementation == "sparse" else "linear", feeds, want)
+
+
+@pytest.mark.parametrize("precision", ["f16", "bf16"])
+def test_values_of_16_bits(tmp_path: Path, precision: str) -> None:
+    """A non-zero takes two bytes less, of convolutions and fully connected layers, and none is lost that matters."""
+    random = np.random.default_rng(5)
+    values = {"w": pruned(random, (128, 96, 3, 3), 0.9), "v": pruned(random, (128 * 49, 256), 0.9)}
+    values["w"] /= np.float32(9)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("Flatten", ["r"], ["f"]),
+        helper.make_node("MatMul", ["f", "v"], ["y"]),
+    ]
+    network, path = finished(nodes, values, (1, 96, 7, 7), 2), tmp_path / "model.edge"
+    feeds = {"x": random.standard_normal((1, 96, 7, 7)).astype(np.float32)}
+    rounded = {name: nearest(data, DType[precision.upper()]) for name, data in values.items()}
+    (want,) = ReferenceEvaluator(finished(nodes, rounded, (1, 96, 7, 7), 2)).run(None, feeds)
+    sizes = []
+    for implementation, stored in (("sparse", "f32"), (f"sparse-{precision}", precision)):
+        pack(network, path, cores=(1, 2, 3), implementation=implementation, precision=stored)
+        assert selftest(path, runs=1).passed
+        sizes.append(sum(s.length for s in edgert.read(path).segments if s.name.startswith("weights")))
+    for kernel in ("conv_sparse", "linear_sparse"):
+        check(path, kernel, feeds, want)
+    nonzeros = sum(map(np.count_nonzero, values.values()))
+    assert sizes[0] - 2.1 * nonzeros < sizes[1] < sizes[0] - 1.9 * nonzeros
+
+
+def test_a_value_beyond_16_bits_keeps_all_in_float32(tmp_path: Path) -> None:
+    network = convolutions(CASES[1], 0.9)
+    weights = numpy_helper.to_array(network.graph.initializer[0]).copy()
+    weights[5, 5, 1, 1] = 65520
+    network.graph.initializer[0].CopyFrom(numpy_helper.from_array(weights, "w"))
+    pack(network, tmp_path / "model.edge", cores=(1,), precision="f16", golden=False)
+    program = edgert.read(tmp_path / "model.edge").programs[0]
+    steps = [step for step in program.steps if step.kernel == "conv_sparse"]
+    assert [program.tensors[step.inputs[1]].dtype for step in steps] == [DType.F32, DType.F16]
 
 
 def test_zeros_decide(tmp_path: Path) -> None:

@@ -5,20 +5,15 @@
 #include "base/checked.h"
 #include "kernels/activation.h"
 #include "kernels/partition.h"
-#include "kernels/simd/simd.h"
 #include "kernels/walk.h"
+#include "kernels/weights.h"
 
 enum {
-  TILE = 4096,             /* inputs whose entries follow each other */
-  BLOCK = 16,              /* columns that have one start */
-  LANES = 4,               /* rows that are computed together */
-  COLUMN = 11,             /* entries that a column in a tile takes as long as, to begin and to end it */
-  UNCHECKED = 16,          /* entries of one row between two checks of where they read; of four rows: 4 */
-  AHEAD = 1024,            /* entries of the stream that are on their way */
-  SLACK = 255 * UNCHECKED, /* floats behind the inputs that entries may reach */
+  TILE = 4096, /* inputs whose entries follow each other */
+  BLOCK = 16,  /* columns that have one start */
+  LANES = 4,   /* rows that are computed together */
+  COLUMN = 11, /* entries that a column in a tile takes as long as, to begin and to end it */
 };
-
-typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
 
 /* A task computes a band of `lanes` rows by a run of blocks of columns. Its inputs lie in scratch as [depth][lanes], zeros
  * behind them, since no index has been looked at before; its sums as [columns][lanes]. */
@@ -38,7 +33,8 @@ static edgert_status sparse_prove(const ert_prepare *p) {
   ERT_TRY(ert_expect_planar(p));
   const ert_tensor *x = p->step->in[0], *y = p->step->out[0], *bias = p->step->n_in > 5 ? p->step->in[5] : NULL;
   static const edgert_dtype dtypes[] = {EDGERT_F32, EDGERT_F32, EDGERT_U8, EDGERT_U16, EDGERT_I32};
-  for (int i = 0; i < 5; i++) ERT_TRY(ert_expect_dtype(p, p->step->in[i], dtypes[i]));
+  for (int i = 0; i < 5; i++)
+    if (i != 1 || !ert_dtype_reduced(p->step->in[1]->dtype)) ERT_TRY(ert_expect_dtype(p, p->step->in[i], dtypes[i]));
   ERT_TRY(ert_expect_dtype(p, y, EDGERT_F32));
   if (x->rank < 1 || y->rank < 1) return ert_reject(p, "rank of the input", "at least 1", "0");
   int64_t y_shape[ERT_MAX_RANK];
@@ -124,7 +120,7 @@ static edgert_status sparse_prepare(ert_prepare *p) {
     longest = ert_max64(longest, s->ends[run] - (run > 0 ? s->ends[run - 1] : 0));
   size_t floats;
   if (!ert_multiply((size_t)s->lanes, (size_t)(longest * BLOCK + s->depth), &floats) ||
-      !ert_add(floats, SLACK, &floats) || !ert_multiply(floats, sizeof(float), &p->step->scratch_bytes))
+      !ert_add(floats, ERT_MATRIX_SLACK, &floats) || !ert_multiply(floats, sizeof(float), &p->step->scratch_bytes))
     return ert_reject(p, "inputs of a row", "fewer", "%lld", (long long)s->depth);
   p->step->tasks = s->bands * s->runs;
   return EDGERT_OK;
@@ -132,68 +128,13 @@ static edgert_status sparse_prepare(ert_prepare *p) {
 
 /* ---- run ---- */
 
-/* Where four entries read, `at` being where the one before them does. */
-static inline void go_on(const uint8_t *indices, size_t *at, size_t where[4]) {
-  where[0] = *at + indices[0];
-  where[1] = *at + ((size_t)indices[0] + indices[1]);
-  where[2] = where[1] + indices[2];
-  where[3] = *at = where[1] + ((size_t)indices[2] + indices[3]);
-}
-
-/* Both add the entries of `columns` columns of a tile of `inputs` to y [columns][lanes], in the same order: each of four
- * sums takes every fourth entry of a column. x is [inputs][lanes]. */
-static void add_to_one(const float *x, size_t inputs, const float *values, const uint8_t *indices,
-                       const uint16_t *counts, int64_t columns, float *y) {
-  for (int64_t k = 0; k < columns; k++) {
-    quad sums = {0};
-    size_t at = 0, count = counts[k], w[4];
-    for (; count >= UNCHECKED; count -= UNCHECKED) {
-      __builtin_prefetch(values + AHEAD);
-      __builtin_prefetch(indices + AHEAD);
-      at = at < inputs ? at : inputs;
-      for (int e = 0; e < UNCHECKED; e += 4, values += 4, indices += 4) {
-        go_on(indices, &at, w);
-        sums += *(const quad *)values * (quad){x[w[0]], x[w[1]], x[w[2]], x[w[3]]};
-      }
-    }
-    at = at < inputs ? at : inputs;
-    for (; count >= 4; count -= 4, values += 4, indices += 4) {
-      go_on(indices, &at, w);
-      sums += *(const quad *)values * (quad){x[w[0]], x[w[1]], x[w[2]], x[w[3]]};
-    }
-    quad last = {0};
-    for (size_t e = 0; e < count; e++) last[e] = values[e] * x[at += indices[e]];
-    sums += last;
-    values += count, indices += count;
-    y[k] += (sums[0] + sums[1]) + (sums[2] + sums[3]);
-  }
-}
-
-static void add_to_four(const float *x, size_t inputs, const float *values, const uint8_t *indices,
-                        const uint16_t *counts, int64_t columns, float *y) {
-  const quad *rows = (const quad *)x;
-  for (int64_t k = 0; k < columns; k++) {
-    quad sums[4] = {{0}};
-    size_t at = 0, count = counts[k], w[4];
-    for (; count >= 4; count -= 4, values += 4, indices += 4) {
-      at = at < inputs ? at : inputs;
-      go_on(indices, &at, w);
-      for (int e = 0; e < 4; e++) sums[e] += values[e] * rows[w[e]];
-    }
-    at = at < inputs ? at : inputs;
-    for (size_t e = 0; e < count; e++) sums[e] += values[e] * rows[at += indices[e]];
-    values += count, indices += count;
-    ((quad *)y)[k] += (sums[0] + sums[1]) + (sums[2] + sums[3]);
-  }
-}
-
 /* Rows [row, row + rows) of x as [depth][lanes]. */
 static void copy_band(const ert_step *step, int64_t row, int64_t rows, float *copy) {
   const sparse_state *s = step->state;
   const int64_t lanes = s->lanes;
   ert_cursor c;
   if (rows < lanes) memset(copy, 0, (size_t)(s->depth * lanes) * sizeof(float));
-  memset(copy + s->depth * lanes, 0, SLACK * sizeof(float));
+  memset(copy + s->depth * lanes, 0, ERT_MATRIX_SLACK * sizeof(float));
   ert_walk_seek(&s->walk, row, &c);
   for (int64_t r = 0; r < rows; r++, ert_walk_advance(&s->walk, &c, 1)) {
     const float *x = (const float *)step->in[0]->data + c.offset[0];
@@ -221,12 +162,13 @@ static void store_band(const ert_step *step, int64_t row, int64_t rows, int64_t 
 static void sparse_run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   if (begin == end) return; /* an empty output has no state */
   const sparse_state *s = step->state;
-  const float *values = step->in[1]->data, *bias = step->n_in > 5 && step->in[5] ? step->in[5]->data : NULL;
+  const float *bias = step->n_in > 5 && step->in[5] ? step->in[5]->data : NULL;
+  const char *values = step->in[1]->data;
   const uint8_t *indices = step->in[2]->data;
-  const uint16_t *counts = step->in[3]->data;
   const int32_t *starts = step->in[4]->data;
   const int64_t lanes = s->lanes;
-  float *copy = scratch, *sums = copy + s->depth * lanes + SLACK;
+  const ert_weights weights = ert_weights_of(step->in[1]);
+  float *copy = scratch, *sums = copy + s->depth * lanes + ERT_MATRIX_SLACK;
   int64_t copied = -1;
   for (int64_t i = begin; i < end; i++) {
     const int64_t band = i / s->runs, run = i % s->runs;
@@ -240,14 +182,22 @@ static void sparse_run(const ert_step *step, int64_t begin, int64_t end, void *s
     for (int64_t t = 0; t < s->tiles; t++)
       for (int64_t b = block; b < block_end; b++) {
         const int32_t start = starts[t * s->starts_tile + b];
-        (lanes == 1 ? add_to_one : add_to_four)(
-            copy + t * TILE * lanes, (size_t)ert_min64(TILE, s->depth - t * TILE), values + start, indices + start,
-            counts + t * s->counts_tile + b * BLOCK, ert_min64(BLOCK, s->columns - b * BLOCK),
-            sums + (b * BLOCK - first) * lanes);
+        const ert_sparse_matrix columns_of = {
+            .x = copy + t * TILE * lanes,
+            .inputs = (size_t)ert_min64(TILE, s->depth - t * TILE),
+            .lanes = (size_t)lanes,
+            .values = values + start * ert_weights_bytes(weights),
+            .weights = weights,
+            .indices = indices + start,
+            .counts = s->counts + t * s->counts_tile + b * BLOCK,
+            .columns = (size_t)ert_min64(BLOCK, s->columns - b * BLOCK),
+            .y = sums + (b * BLOCK - first) * lanes,
+        };
+        s->simd->sparse_matrix(&columns_of);
       }
     store_band(step, row, rows, first, columns, sums);
   }
 }
 
 const ert_kernel ert_kernel_linear_sparse = {
-    .name = "linear_sparse", .prepare = sparse_prepare, .run = sparse_run, .views = true};
+    .name = "linear_sparse", .prepare = sparse_prepare, .run = sparse_run, .views = true, .reduced = true};

@@ -44,6 +44,7 @@ from targets.cpu.cost.direct import direct_seconds
 from targets.cpu.cost.quantized import conv_quantized_seconds, linear_quantized_seconds
 from targets.cpu.cost.sparse import conv_sparse_seconds, linear_sparse_seconds
 from targets.cpu.cost.winograd import winograd_seconds
+from targets.cpu.precision import is_stream
 from targets.cpu.winograd import TILES
 from targets.machine import Machine
 
@@ -61,6 +62,8 @@ _CONVOLUTIONS: dict[str, _Model] = {
     "im2col-caffe": matrix.im2col_seconds,
     "im2col-nhwc": matrix.im2col_seconds,
     "sparse": conv_sparse_seconds,
+    "sparse-f16": conv_sparse_seconds,
+    "sparse-bf16": conv_sparse_seconds,
     **{f"winograd{tile}{suffix}": winograd_seconds for tile in TILES for suffix in ("", "-lean")},
 }
 _MODELS: dict[type, _Model] = {
@@ -102,7 +105,7 @@ def seconds(
         return place.step
     if isinstance(work.op, Conv):
         model = _CONVOLUTIONS[form.implementation]
-    elif form.implementation == "sparse":
+    elif is_stream(form.implementation):
         model = linear_sparse_seconds
     else:
         model = _MODELS.get(type(work.op), pointwise.scalar_seconds)

@@ -10,11 +10,12 @@ from targets.base import Form, Work
 from targets.cpu.cost.at import At
 from targets.cpu.cost.conv import geometry
 from targets.cpu.cost.pointwise import activation_cycles
+from targets.cpu.precision import stored_type
 from targets.cpu.tiling import Engine, cycles, tiling
 
 __all__ = ["conv_sparse_seconds", "linear_sparse_seconds"]
 
-_BYTES = 5.1  # of a non-zero, counts included
+_PLACE = 1.1  # bytes that tell where a non-zero is, counts included
 _READ, _WRITTEN = 0.3, 0.5  # what part of moving inputs and outputs does not hide behind computing
 _SCALAR = 1.1  # cycles of a non-zero of a scalar product
 _TILE = 12.0  # cycles of a row to go on to the next tile
@@ -31,7 +32,7 @@ def conv_sparse_seconds(work: Work, form: Form, distances: Sequence[float], at: 
     if cut is None:
         return inf
     busy = cycles(g, work.density, engine, work.together, cut) * at.cycle / at.efficiency.dense
-    fetch = at.moved(work.density * w.elements * _BYTES, distances[1])
+    fetch = at.moved(work.density * w.elements * _bytes(form), distances[1])
     moved = _READ * at.moved(x.bytes, distances[0]) + _WRITTEN * at.moved(y.bytes, distances[-1])
     if len(work.inputs) > 3 and work.inputs[3] is not None:
         moved += _WRITTEN * at.moved(y.bytes, distances[3])
@@ -49,4 +50,9 @@ def linear_sparse_seconds(work: Work, form: Form, distances: Sequence[float], at
     busy = rows * (entries * _SCALAR + -(-depth // 4096) * columns * _TILE) * at.cycle / at.efficiency.scalar
     late = activation_cycles(op.activation, y.elements / at.lanes, at) * at.cycle / at.efficiency.elementwise
     late += 0.4 * at.moved(a.bytes, distances[0]) + 0.8 * at.moved(y.bytes, distances[-1])
-    return busy + _WAITED * at.moved(entries * _BYTES, distances[1]) + late
+    return busy + _WAITED * at.moved(entries * _bytes(form), distances[1]) + late
+
+
+def _bytes(form: Form) -> float:
+    """Of a non-zero."""
+    return stored_type(form.implementation).bytes + _PLACE

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from packer.ir.ops import Conv, MatMul
 from targets.base import Form, Work
-from targets.cpu.precision import stored_type
+from targets.cpu.precision import is_stream, stored_type
 from targets.cpu.winograd import is_lean, tile_of
 
 __all__ = ["weights"]
 
-_NONZERO = 5.5  # bytes of a weight in a list of those that are not zero
+_PLACE = 1.5  # bytes that tell where a weight is in a list of those that are not zero
 
 
 def weights(work: Work, form: Form) -> float:
@@ -17,8 +17,8 @@ def weights(work: Work, form: Form) -> float:
     if not isinstance(work.op, Conv | MatMul) or not work.constant[1] or work.inputs[1] is None:
         return 0.0
     count, name = work.inputs[1].elements, form.implementation
-    if name == "sparse":
-        return _NONZERO * work.density * count
+    if is_stream(name):
+        return (stored_type(name).bytes + _PLACE) * work.density * count
     if name.startswith("winograd") and not is_lean(name):
         edge = tile_of(name) + 2
         return 4.0 * count * edge * edge / 9

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from packer.ir.ops import Op
+from packer.ir.rounding import nearest
 from packer.ir.types import DType, TensorType
 from targets.base import Attribute, Layout, attributes_of, stored_bytes
 from targets.cpu.packing import depth16, weight16
-from targets.cpu.precision import rounded
+from targets.cpu.precision import halves, rounded
 from tests.runtime_c.native import BUILD, build
 
 # The kernels with vector loops. The others get none: one that uses some must be named here.
@@ -165,13 +166,16 @@ class _Buffer:
         inside = tuple(slice(b, b + n) for b, n in zip(begin, type.shape, strict=True))
         ends = zip(_padded(whole, layout), whole, inside, strict=True)
         owned = tuple(slice(s.start, stored if s.stop == n else s.stop) for stored, n, s in ends)
-        positions = _positions(whole, layout, type.dtype is DType.BF16)
+        pairs = type.dtype is DType.BF16 and layout is Layout.WEIGHT16
+        positions = _positions(whole, layout, pairs)
         self.type, self.taken, self.owned = type, positions[inside], positions[owned].reshape(-1)
         if data is not None:
             around = np.full(whole, _poison(data.dtype), data.dtype)
             around[inside] = data
             stored = STORED[layout](around)
-            stored = rounded(stored, type.dtype) if stored.dtype.kind == "f" else stored
+            if stored.dtype.kind == "f":
+                packed = layout is Layout.WEIGHT16
+                stored = rounded(stored, type.dtype) if packed else halves(nearest(stored, type.dtype), type.dtype)
             self.stored[:] = stored.reshape(-1).view(np.uint8)
         self.before = self.memory.copy()
         at = int(self.owned.min()) if self.owned.size else 0
@@ -230,7 +234,7 @@ def run_step(
 
     `layouts`: of the inputs, then of the outputs, or one for all; `inplace`: the input that the first output lies over;
     `boxes`: of the larger tensors that the inputs, then the outputs, are views of, if any are; `constants`: inputs that
-    are known when the step is prepared; `weights`: what input 1, packed weights, is rounded to.
+    are known when the step is prepared; `weights`: what input 1 is rounded to.
     """
     operands = len(inputs) + len(outputs)
     lay = [layouts] * operands if isinstance(layouts, Layout) else list(layouts)

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from packer.ir.ops import Activation, MatMul
+from packer.ir.rounding import nearest
 from packer.ir.types import DType, TensorType
 from targets.base import attributes_of
 from targets.cpu.sparse import matrix_stream
-from tests.runtime_c.kernels.harness import Box, Rejected, check_step, random_array, run_step
+from tests.runtime_c.kernels.harness import Box, Rejected, check_step, isas, random_array, run_step
 
 STREAM = (1, 2, 3, 4)  # the operands that are constants
 
@@ -23,10 +24,15 @@ def operands(x: np.ndarray, matrix: np.ndarray, bias: np.ndarray | None = None) 
     return [x, stream.values, stream.indices, stream.counts, stream.starts, bias]
 
 
-def check(op: MatMul, x: np.ndarray, matrix: np.ndarray, bias: np.ndarray | None = None) -> None:
-    (want,) = op.reference(*(None if a is None else a.astype(np.float64) for a in (x, matrix, bias)))
-    types = [TensorType(DType.F32, want.shape)]
-    check_step("linear_sparse", operands(x, matrix, bias), [want], types, attributes_of(op), 1e-5, constants=STREAM)
+def check(
+    op: MatMul, x: np.ndarray, matrix: np.ndarray, bias: np.ndarray | None = None, stored: DType = DType.F32
+) -> None:
+    exact = (None if a is None else a.astype(np.float64) for a in (x, nearest(matrix, stored), bias))
+    (want,) = op.reference(*exact)
+    check_step(
+        "linear_sparse", operands(x, matrix, bias), [want], [TensorType(DType.F32, want.shape)], attributes_of(op),
+        1e-5, constants=STREAM, weights=stored,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (40, 33), (300, 7), (5000, 50), (9000, 17), (0, 3), (3, 0)])
@@ -40,16 +46,27 @@ def test_matrices(shape: tuple[int, int], density: float) -> None:
     check(MatMul(Activation("sigmoid")), random_array(rng, (1, shape[0]), DType.F32), pruned(rng, shape, density), bias)
 
 
-def test_rows_give_the_same_bits_alone_and_together() -> None:
+@pytest.mark.parametrize("stored", [DType.F16, DType.BF16])
+@pytest.mark.parametrize("shape", [(40, 33), (5000, 50), (9000, 17)])
+def test_values_of_16_bits(stored: DType, shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(6)
+    for rows in (1, 5):
+        for density in (0.003, 0.1, 1.0):
+            matrix = pruned(rng, shape, density)
+            matrix[:3, 0] = 2.0**-24  # the least f16
+            x, bias = random_array(rng, (rows, shape[0]), DType.F32), np.ones(shape[1:], np.float32)
+            check(MatMul(), x, matrix, bias, stored)
+
+
+@pytest.mark.parametrize("stored", [DType.F32, DType.F16, DType.BF16])
+@pytest.mark.parametrize("isa", isas())
+def test_rows_give_the_same_bits_alone_and_together(stored: DType, isa: str) -> None:
     rng = np.random.default_rng(2)
+    how = {"constants": STREAM, "weights": stored, "isa": isa}
     x, matrix = random_array(rng, (7, 4500), DType.F32), pruned(rng, (4500, 21), 0.1)
-    (together,) = run_step(
-        "linear_sparse", operands(x, matrix), [TensorType(DType.F32, (7, 21))], constants=STREAM
-    )
+    (together,) = run_step("linear_sparse", operands(x, matrix), [TensorType(DType.F32, (7, 21))], **how)
     for row, want in zip(x, together, strict=True):
-        (alone,) = run_step(
-            "linear_sparse", operands(row[None], matrix), [TensorType(DType.F32, (1, 21))], constants=STREAM
-        )
+        (alone,) = run_step("linear_sparse", operands(row[None], matrix), [TensorType(DType.F32, (1, 21))], **how)
         assert alone.tobytes() == want.tobytes()
 
 

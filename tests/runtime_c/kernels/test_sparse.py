@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from packer.ir.ops import Activation, Conv
+from packer.ir.rounding import nearest
 from packer.ir.types import DType, TensorType
 from targets.base import Attribute, attributes_of
 from tests.runtime_c.kernels.convolutions import Case, choice, empty_cases, random_case, random_conv
@@ -100,14 +101,22 @@ def sparse(rng: np.random.Generator, *shape: int, zeros: float = 0.7) -> np.ndar
 
 
 def check(
-    case: Case, channels: int = 5, rows: int = 1, wide: bool = False, together: int = 1, inplace: int | None = None
+    case: Case,
+    channels: int = 5,
+    rows: int = 1,
+    wide: bool = False,
+    together: int = 1,
+    inplace: int | None = None,
+    stored: DType = DType.F32,
 ) -> None:
     """Every instruction set gives the reference's outputs, in any partition and from and to views."""
     stream = encode(case.op, case.w, channels, rows, wide, together)
     inputs = [case.x, *stream.operands, case.bias, case.residual]
+    want = replace(case, w=nearest(case.w, stored)).want
     check_step(
-        "conv_sparse", inputs, [case.want], [case.output], stream.attributes, 2e-6, constants=CONSTANTS, inplace=inplace
-    )
+        "conv_sparse", inputs, [want], [case.output], stream.attributes, 2e-6, constants=CONSTANTS, inplace=inplace,
+        weights=stored,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
@@ -196,6 +205,26 @@ def test_four_filters_together(rank: int) -> None:
     for width in (*range(1, 36), 56, 97):  # every number of accumulators
         x = random_array(rng, (1, 3, *(2,) * (rank - 1), width), DType.F32)
         check(Case(Conv((1,) * rank, (1,) * 2 * rank, (1,) * rank), x, w), 3, 1 + width % 2, together=4)
+
+
+@pytest.mark.parametrize("stored", [DType.F16, DType.BF16])
+@pytest.mark.parametrize("together", [1, 4])
+def test_values_of_16_bits(stored: DType, together: int) -> None:
+    """Copied inputs or those in place, one tile or several, filters whose values are widened at once or in parts."""
+    rng = np.random.default_rng(30 + together)
+    for rank in (1, 2, 3):
+        for _ in range(6):
+            group, channels, fours = choice(rng, 1, 3), choice(rng, 3, 17), choice(rng, 1, 5)
+            op, spatial, kernel = random_conv(rng, rank, group)
+            x = random_array(rng, (1, group * channels, *spatial), DType.F32)
+            w = sparse(rng, group * fours * 4, channels, *kernel)
+            rows = 1 if np.prod(kernel) == 1 else choice(rng, 1, 2, 7)
+            check(random_case(rng, op, x, w), choice(rng, 1, 5, 64), rows, rank == 3, together, stored=stored)
+    for shape, group, pads in (((200, 90, 1, 1), 1, 0), ((168, 40, 3, 3), 2, 1), ((200, 60, 1, 1), 2, 0)):
+        x, w = random_array(rng, (1, group * shape[1], 6, 5), DType.F32), sparse(rng, *shape, zeros=0.4)
+        w[0, :3] = 2.0**-24  # the least f16
+        case = Case(Conv((1, 1), (pads,) * 4, (1, 1), group), x, w, random_array(rng, shape[:1], DType.F32))
+        check(case, 24, 1 + 5 * pads, together=together, stored=stored)
 
 
 def test_more_non_zeros_than_one_load() -> None:
@@ -314,6 +343,7 @@ def test_operands_are_proven() -> None:
         {"y": (1, 21, 5, 5)},
         {"constants": ()},
         {"values": stream.values[:-1]},
+        {"values": stream.values.astype(np.int32)},
         {"values": stream.values[:-1], "indices": stream.indices[:-1]},
         {"indices": stream.indices.astype(np.int32)},
         {"counts": counts[:, :, :2]},

@@ -10,6 +10,7 @@
 #include "kernels/simd/f32-depthwise.h"
 #include "kernels/simd/f32-direct.h"
 #include "kernels/simd/f32-reduce.h"
+#include "kernels/simd/f32-sparse-matrix.h"
 #include "kernels/simd/f32-sparse.h"
 #include "kernels/simd/f32-unary.h"
 #include "kernels/simd/f32-winograd.h"

@@ -171,4 +171,17 @@ static void sparse_copy(const ert_sparse_copy *c) {
     }
 }
 
+static void sparse_widen(ert_weights weights, const uint16_t *x, float *y, size_t n) {
+  uint16_t rest[VL] = {0};
+  const size_t whole = n / VL * VL;
+  memcpy(rest, x + whole, (n - whole) * sizeof *x);
+  if (weights == ERT_WEIGHTS_F16) {
+    for (size_t i = 0; i < whole; i += VL) vstore(y + i, vload_f16(x + i));
+    if (whole < n) vstore(y + whole, vload_f16(rest));
+  } else {
+    for (size_t i = 0; i < whole; i += VL) vstore(y + i, vload_bf16(x + i));
+    if (whole < n) vstore(y + whole, vload_bf16(rest));
+  }
+}
+
 #endif

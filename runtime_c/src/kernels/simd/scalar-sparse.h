@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "kernels/simd/simd.h"
+#include "kernels/simd/sparse-values.h"
 
 static size_t sparse_index(const ert_sparse *s, const uint8_t *indices) {
   uint16_t index;
@@ -60,6 +60,28 @@ static void sparse_copy(const ert_sparse_copy *c) {
       for (size_t i = 0; i < run->count; i++) *to++ = from[i * c->step];
       for (size_t i = 0; i < run->after; i++) *to++ = 0;
     }
+}
+
+static void sparse_widen(ert_weights weights, const uint16_t *x, float *y, size_t n) {
+  for (size_t i = 0; i < n; i++) y[i] = sparse_value((const char *)(x + i), weights);
+}
+
+static void sparse_matrix(const ert_sparse_matrix *m) {
+  const ptrdiff_t bytes = ert_weights_bytes(m->weights);
+  const char *values = m->values;
+  const uint8_t *indices = m->indices;
+  for (size_t column = 0; column < m->columns; column++) {
+    float sums[4][4] = {{0}};
+    size_t at = 0;
+    for (size_t i = 0; i < m->counts[column]; i++, values += bytes) {
+      if (i % 4 == 0 && at > m->inputs) at = m->inputs;
+      at += *indices++;
+      for (size_t row = 0; row < m->lanes; row++)
+        sums[i % 4][row] += sparse_value(values, m->weights) * m->x[at * m->lanes + row];
+    }
+    for (size_t row = 0; row < m->lanes; row++)
+      m->y[column * m->lanes + row] += (sums[0][row] + sums[1][row]) + (sums[2][row] + sums[3][row]);
+  }
 }
 
 #endif

@@ -16,8 +16,8 @@ typedef struct ert_span {
   size_t count;
 } ert_span;
 
-/* How weights are stored. Reduced ones are widened to float32 before they are multiplied; ERT_WEIGHTS_BF16 has rows of 16
- * weights in pairs, [rows / 2][16][2], and every span has an even count. */
+/* How weights are stored. Reduced ones are widened to float32 before they are multiplied; dense ERT_WEIGHTS_BF16 have rows of
+ * 16 weights in pairs, [rows / 2][16][2], and every span has an even count. */
 typedef enum ert_weights {
   ERT_WEIGHTS_F32,
   ERT_WEIGHTS_F16,
@@ -212,6 +212,22 @@ typedef struct ert_sparse {
   float lo, hi; /* limits of the outputs; may be infinite */
 } ert_sparse;
 
+/* Columns of a tile of a sparse matrix times one row of inputs, or four (f32-sparse-matrix.h): y[column][row] += sum over the
+ * column's entries of value * x[place][row]. An entry's place is its index further on than that of the one before; those
+ * beyond the tile's inputs lie among the ERT_MATRIX_SLACK floats behind them: where an entry of one row reads is checked
+ * after ERT_MATRIX_UNCHECKED others at most, of four rows after a quarter. Each of four sums takes every fourth entry. */
+enum { ERT_MATRIX_UNCHECKED = 16, ERT_MATRIX_SLACK = 255 * ERT_MATRIX_UNCHECKED };
+typedef struct ert_sparse_matrix {
+  const float *x; /* [inputs][lanes] */
+  size_t inputs, lanes;
+  const char *values;
+  ert_weights weights;
+  const uint8_t *indices;
+  const uint16_t *counts; /* [columns] */
+  size_t columns;
+  float *y; /* [columns][lanes] */
+} ert_sparse_matrix;
+
 /* How many floats of a filter a table sums up at once: up to `most`, lines being multiples of `vector`; or up to `unit_most`,
  * lines being multiples of `unit`. */
 typedef struct ert_sparse_limits {
@@ -275,6 +291,9 @@ typedef struct ert_simd {
   ert_sparse_limits sparse_limits[2]; /* of one filter, and of four together */
   void (*sparse)(const ert_sparse *s);
   void (*sparse_copy)(const ert_sparse_copy *c);
+  void (*sparse_widen)(ert_weights weights, const uint16_t *x, float *y,
+                       size_t n); /* of y whole blocks of 16 are written */
+  void (*sparse_matrix)(const ert_sparse_matrix *m);
   void (*winograd_input)(const ert_winograd_input *in);
   void (*winograd_weights)(const ert_winograd_weights *w);
   void (*winograd_multiply)(const ert_winograd_product *d);

@@ -48,6 +48,19 @@ ERT_INLINE vf vload_f16(const uint16_t *p) {
 #endif
 }
 
+/* VL bf16, widened. */
+ERT_INLINE vf vload_bf16(const uint16_t *p) {
+#if defined(__x86_64__) && ERT_VECTOR_BYTES == 64
+  return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)p)), 16);
+#elif defined(__x86_64__) && ERT_VECTOR_BYTES == 32
+  return (vf)_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)p)), 16);
+#elif defined(__x86_64__)
+  return (vf)_mm_unpacklo_epi16(_mm_setzero_si128(), _mm_loadl_epi64((const void *)p));
+#else
+  return (vf)vshll_n_u16(vld1_u16(p), 16);
+#endif
+}
+
 /* The nearest bf16, ties to even; NaN stays NaN. */
 ERT_INLINE vf vround_bf16(vf x) {
   typedef uint32_t vu __attribute__((vector_size(ERT_VECTOR_BYTES)));

@@ -1,0 +1,88 @@
+/* The stream of non-zeros of a sparse convolution: proving it, and where in it the filters are. */
+#include "kernels/sparse_stream.h"
+
+#include <inttypes.h>
+
+#include "base/dtype.h"
+#include "kernels/partition.h"
+
+/* In scratch any index finds a line; in x, where pointwise convolutions may read, not all are channels of the tile. */
+static edgert_status prove_indices(const ert_prepare *p, const ert_sparse_stream *s, const ert_sparse_geometry *g,
+                                   int64_t tile, int64_t first, int64_t count) {
+  const uint8_t *indices = s->indices + first;
+  const int64_t channels = ert_min64(g->tile, g->g.channels - tile * g->tile);
+  uint8_t largest = 0;
+  for (int64_t i = 0; i < count; i++) largest = indices[i] > largest ? indices[i] : largest;
+  if (count > 0 && largest >= channels)
+    return ert_reject(p, "index of a non-zero", "one of the channels of its tile", "%d of %" PRId64, largest, channels);
+  return EDGERT_OK;
+}
+
+static edgert_status prove_blocks(const ert_prepare *p, const ert_sparse_geometry *g, ert_sparse_stream *s) {
+  const int64_t stored = p->step->in[ERT_SPARSE_INDICES]->shape[0], rows = 16 / s->together;
+  const bool pointwise = ert_volume(g->g.kernel) == 1 && !s->wide;
+  for (int64_t tile = 0; tile < g->tiles; tile++) {
+    int64_t ended = -1;
+    for (int64_t block = 0; block * 16 < s->filters; block++) {
+      const uint8_t *counts = s->counts + tile * s->counts_tile + block * rows * s->counts_row;
+      const int64_t start = s->starts[tile * s->starts_tile + block];
+      int64_t count = 0;
+      for (int64_t k = 0; k < ert_min64(rows, s->filters / s->together - block * rows); k++)
+        for (int64_t i = 0; i < s->groups; i++) count += counts[k * s->counts_row + i];
+      if (start < 0 || start > stored || count > stored - start)
+        return ert_reject(p, "non-zeros of a block of filters", "ones that are stored",
+                          "%" PRId64 " from number %" PRId64 " on, of %" PRId64, count, start, stored);
+      if (ended >= 0 && start != ended)
+        return ert_reject(p, "start of a block of filters", "the end of the block before", "%" PRId64 ", not %" PRId64,
+                          start, ended);
+      ended = start + count;
+      s->longest = ert_max64(s->longest, count);
+      if (pointwise) ERT_TRY(prove_indices(p, s, g, tile, start, count));
+    }
+  }
+  return EDGERT_OK;
+}
+
+edgert_status ert_sparse_stream_read(const ert_prepare *p, const ert_sparse_geometry *g, ert_sparse_stream *out) {
+  const ert_step *step = p->step;
+  const int64_t filters = step->out[0]->shape[1];
+  const ert_tensor *values = step->in[ERT_SPARSE_VALUES], *indices = step->in[ERT_SPARSE_INDICES];
+  const ert_tensor *counts = step->in[ERT_SPARSE_COUNTS], *starts = step->in[ERT_SPARSE_STARTS];
+  if (!ert_dtype_reduced(values->dtype)) ERT_TRY(ert_expect_dtype(p, values, EDGERT_F32));
+  if (indices->dtype != EDGERT_U16) ERT_TRY(ert_expect_dtype(p, indices, EDGERT_U8));
+  ERT_TRY(ert_expect_dtype(p, counts, EDGERT_U8));
+  ERT_TRY(ert_expect_dtype(p, starts, EDGERT_I32));
+  ERT_TRY(ert_expect_shape(p, values, 1, values->shape));
+  ERT_TRY(ert_expect_shape(p, indices, 1, (const int64_t[]){values->shape[0] / g->together}));
+  ERT_TRY(ert_expect_shape(p, counts, 3, (const int64_t[]){g->tiles, filters / g->together, g->groups}));
+  ERT_TRY(ert_expect_shape(p, starts, 2, (const int64_t[]){g->tiles, ert_ceil_divide(filters, 16)}));
+  if (!indices->constant || !counts->constant || !starts->constant)
+    return ert_reject(p, "indices, counts and starts", "constants", "values that are computed");
+  if (step->n_in > ERT_SPARSE_BIAS && step->in[ERT_SPARSE_BIAS]) {
+    ERT_TRY(ert_expect_dtype(p, step->in[ERT_SPARSE_BIAS], EDGERT_F32));
+    ERT_TRY(ert_expect_shape(p, step->in[ERT_SPARSE_BIAS], 1, &filters));
+  }
+  *out = (ert_sparse_stream){
+      .weights = ert_weights_of(values),
+      .wide = indices->dtype == EDGERT_U16,
+      .indices = indices->data,
+      .counts = counts->data,
+      .starts = starts->data,
+      .counts_tile = ert_stride(counts, 0),
+      .counts_row = ert_stride(counts, 1),
+      .starts_tile = ert_stride(starts, 0),
+      .filters = filters,
+      .together = g->together,
+      .groups = g->groups,
+  };
+  return step->out[0]->elements == 0 ? EDGERT_OK : prove_blocks(p, g, out);
+}
+
+int64_t ert_sparse_position(const ert_sparse_stream *s, int64_t tile, int64_t filter) {
+  const uint8_t *counts = s->counts + tile * s->counts_tile;
+  const int64_t block = ert_min64(filter, s->filters - 1) / 16;
+  int64_t at = s->starts[tile * s->starts_tile + block];
+  for (int64_t k = block * 16; k < filter; k += s->together)
+    for (int64_t g = 0; g < s->groups; g++) at += counts[k / s->together * s->counts_row + g];
+  return at;
+}

@@ -1,0 +1,38 @@
+/* The stream of non-zeros of a sparse convolution: proving it, and where in it the filters are. */
+#ifndef ERT_KERNELS_SPARSE_STREAM_H
+#define ERT_KERNELS_SPARSE_STREAM_H
+
+#include "kernels/sparse_geometry.h"
+#include "kernels/weights.h"
+
+/* Operands of a step, by their places. */
+enum {
+  ERT_SPARSE_X,
+  ERT_SPARSE_VALUES,
+  ERT_SPARSE_INDICES,
+  ERT_SPARSE_COUNTS,
+  ERT_SPARSE_STARTS,
+  ERT_SPARSE_BIAS,
+  ERT_SPARSE_RESIDUAL,
+  ERT_SPARSE_OPERANDS
+};
+
+/* An entry is a place at which `together` filters have weights. */
+typedef struct ert_sparse_stream {
+  ert_weights weights; /* how values are stored */
+  bool wide;           /* indices have 16 bits */
+  const uint8_t *indices, *counts;
+  const int32_t *starts;
+  int64_t counts_tile, counts_row, starts_tile; /* elements between neighbours */
+  int64_t filters, together, groups;
+  int64_t longest; /* entries of 16 filters in a tile, at most */
+} ert_sparse_stream;
+
+/* Proves types and shapes of the stream and the bias; and, unless the output is empty, that the entries of a tile's filters
+ * follow one another within it, every 16 filters beginning where `starts` says. */
+edgert_status ert_sparse_stream_read(const ert_prepare *p, const ert_sparse_geometry *g, ert_sparse_stream *out);
+
+/* Where in a tile the entries of a filter begin, or those of the last one end. */
+int64_t ert_sparse_position(const ert_sparse_stream *s, int64_t tile, int64_t filter);
+
+#endif
