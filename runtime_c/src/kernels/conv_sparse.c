@@ -148,8 +148,8 @@ static void copy_tile(const sparse_state *s, const sparse_task *task, int64_t ti
   memset(to + channels * s->s.lines * s->s.line, 0, (size_t)s->s.line * sizeof(float));
 }
 
-/* The values from number `at` on as floats: of filters from `filter` on up to `end`, or of as many as are widened at once. Their
- * end is `*next`. */
+/* The values from number `at` on as floats: of filters from `filter` on up to `end`, or of as many as are widened at
+ * once. Their end is `*next`. */
 static const float *values_of(const sparse_state *s, const ert_step *step, int64_t tile, int64_t at, int64_t filter,
                               int64_t end, int64_t *next, float *widened) {
   const ert_tensor *values = step->in[ERT_SPARSE_VALUES];
@@ -165,7 +165,8 @@ static const float *values_of(const sparse_state *s, const ert_step *step, int64
   return widened;
 }
 
-/* The rows of a strip, as far as a tile adds to them: `filter` counts those of all groups, and `before` have sums before it. */
+/* The rows of a strip, as far as a tile adds to them: `filter` counts those of all groups, and `before` have sums before
+ * it. */
 static void run_rows(const sparse_state *s, const ert_step *step, const sparse_task *task, int64_t tile, int64_t filter,
                      int64_t before, float *scratch, ert_sparse *d) {
   const ert_sparse_strip *strip = &task->strip;

@@ -36,6 +36,20 @@ ERT_INLINE quad matrix_values(const char *values, ert_weights weights) {
 #endif
 }
 
+ERT_INLINE quad matrix_splat(float x) { return (quad){x, x, x, x}; }
+
+/* Fused wherever that is possible: compilers do so or not as the code around it pleases, and rows alone and together have the
+ * same bits. */
+ERT_INLINE quad matrix_add(quad sums, quad values, quad inputs) {
+#if defined(__FMA__)
+  return (quad)_mm_fmadd_ps((__m128)values, (__m128)inputs, (__m128)sums);
+#elif defined(__x86_64__)
+  return sums + values * inputs;
+#else
+  return (quad)vfmaq_f32((float32x4_t)sums, (float32x4_t)values, (float32x4_t)inputs);
+#endif
+}
+
 /* Both add the columns' entries in the same order. */
 ERT_INLINE void matrix_one(const ert_sparse_matrix *m, ert_weights weights) {
   const float *x = m->x;
@@ -51,20 +65,20 @@ ERT_INLINE void matrix_one(const ert_sparse_matrix *m, ert_weights weights) {
       at = at < m->inputs ? at : m->inputs;
       for (int e = 0; e < ERT_MATRIX_UNCHECKED; e += 4, values += 4 * bytes, indices += 4) {
         matrix_go_on(indices, &at, w);
-        sums += matrix_values(values, weights) * (quad){x[w[0]], x[w[1]], x[w[2]], x[w[3]]};
+        sums = matrix_add(sums, matrix_values(values, weights), (quad){x[w[0]], x[w[1]], x[w[2]], x[w[3]]});
       }
     }
     at = at < m->inputs ? at : m->inputs;
     for (; count >= 4; count -= 4, values += 4 * bytes, indices += 4) {
       matrix_go_on(indices, &at, w);
-      sums += matrix_values(values, weights) * (quad){x[w[0]], x[w[1]], x[w[2]], x[w[3]]};
+      sums = matrix_add(sums, matrix_values(values, weights), (quad){x[w[0]], x[w[1]], x[w[2]], x[w[3]]});
     }
     quad last = {0}, inputs = {0};
     for (size_t e = 0; e < count; e++, values += bytes) {
       last[e] = sparse_value(values, weights);
       inputs[e] = x[at += indices[e]];
     }
-    sums += last * inputs;
+    sums = matrix_add(sums, last, inputs);
     indices += count;
     m->y[k] += (sums[0] + sums[1]) + (sums[2] + sums[3]);
   }
@@ -82,11 +96,11 @@ ERT_INLINE void matrix_four(const ert_sparse_matrix *m, ert_weights weights) {
       at = at < m->inputs ? at : m->inputs;
       matrix_go_on(indices, &at, w);
       const quad four = matrix_values(values, weights);
-      for (int e = 0; e < 4; e++) sums[e] += four[e] * rows[w[e]];
+      for (int e = 0; e < 4; e++) sums[e] = matrix_add(sums[e], matrix_splat(four[e]), rows[w[e]]);
     }
     at = at < m->inputs ? at : m->inputs;
     for (size_t e = 0; e < count; e++, values += bytes)
-      sums[e] += sparse_value(values, weights) * rows[at += indices[e]];
+      sums[e] = matrix_add(sums[e], matrix_splat(sparse_value(values, weights)), rows[at += indices[e]]);
     indices += count;
     ((quad *)m->y)[k] += (sums[0] + sums[1]) + (sums[2] + sums[3]);
   }
