@@ -17,7 +17,7 @@ _HALF, _HALVES = 8, {1: 16, 4: 6}  # floats of the half vectors of 16 lanes, of 
 _TILE = 12 * 1024  # floats of the inputs of a tile of a flat strip
 _ROW = 64  # floats: shorter rows are not cut for the sake of more rows
 _MOST_ROWS = 16
-_NARROW = 16  # floats: tiles of shorter lines may have more of them
+_NARROW = 8  # floats: of no longer lines tiles may have more than bytes can tell
 
 # Cycles, fitted to 130 tilings of ResNet-50's layers at 90 % zeros, where one vector is multiplied a cycle.
 _VECTOR, _SHARED = 1.1, 1.03  # of a non-zero, for each vector of accumulators; where four filters share the inputs

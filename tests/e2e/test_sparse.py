@@ -195,7 +195,7 @@ def test_a_value_beyond_16_bits_keeps_all_in_float32(tmp_path: Path) -> None:
     pack(network, tmp_path / "model.edge", cores=(1,), precision="f16", golden=False)
     program = edgert.read(tmp_path / "model.edge").programs[0]
     steps = [step for step in program.steps if step.kernel == "conv_sparse"]
-    assert [program.tensors[step.inputs[1]].dtype for step in steps] == [DType.F32, DType.F16]
+    assert [program.tensors[step.inputs[1]].dtype for step in steps] == [np.float32, np.float16]
 
 
 def test_zeros_decide(tmp_path: Path) -> None:

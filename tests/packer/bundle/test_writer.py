@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import struct
 import subprocess
 import sys
 from dataclasses import replace
@@ -202,3 +203,21 @@ def test_plans(tmp_path: Path) -> None:
     assert [program.plan for program in bundle.programs] == [0, -1, 1]
     assert [segment.name for segment in bundle.segments] == ["plan cpu/1", "plan cpu/3"]
     assert [bytes(bundle.segment(i)).decode() for i in (0, 1)] == [texts[0], texts[2]]
+
+
+def test_what_is_equal_is_stored_once() -> None:
+    attribute = {"name": "kernel", "ints": [3, 3], "floats": [], "text": ""}
+    step = {"kernel": "pool", "nodes": ["n"], "inputs": [0], "outputs": [1], "attributes": [attribute]}
+    stored = encode("Program", {"target": "cpu", "steps": [step, step]})
+    assert [stored.count(text) for text in (b"pool", b"kernel", struct.pack("<Iqq", 2, 3, 3))] == [1, 1, 1]
+
+
+def test_no_more_references_than_readers_follow(tmp_path: Path) -> None:
+    """Attributes of many steps that do nothing else are stored again and again rather than refused."""
+    attributes = tuple(Attribute(f"a{i:02}", (i,)) for i in range(40))
+    tensors = (Tensor("x", TensorType(DType.F32, (3,)), Layout.PLANAR, Place.INPUT),)
+    steps = (Step("unary", (), (), (), attributes),) * 50
+    program = Program("cpu", "x86_64", 0, 0, tensors, steps, (0,), ())
+    write_bundle(Bundle("test", "g", (program,), ()), tmp_path / "model.edge")
+    (found,) = reader.read(tmp_path / "model.edge").programs
+    assert [[a.ints for a in step.attributes] for step in found.steps] == [[(i,) for i in range(40)]] * 50
