@@ -62,10 +62,12 @@ class Compiled:
 
 
 def compile(source: str, name: str, options: Sequence[str] = (), cache: Cache | None = None) -> Compiled:
-    """CUDA C++ to PTX for sm_62 and later; raises ToolchainError with the line refused."""
+    """CUDA C++ to PTX for the oldest processor from sm_62 on that the compiler knows; raises ToolchainError with the
+    line refused."""
     nvrtc = _nvrtc()
     _, major, minor = nvrtc.nvrtcVersion()
-    flags = ["--gpu-architecture=compute_62", "--std=c++17", "--restrict", *options]
+    oldest = min(arch for arch in nvrtc.nvrtcGetSupportedArchs()[1] if arch >= 62)
+    flags = [f"--gpu-architecture=compute_{oldest}", "--std=c++17", "--restrict", *options]
     key = ("nvrtc", f"{major}.{minor}", *flags, source)
     if cache is not None and (found := cache.get(key)) is not None:
         return Compiled(found[1].decode(), **found[0])

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from threading import Barrier, BrokenBarrierError
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -45,6 +46,20 @@ def test_compilers_that_are_too_new_are_told_so(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(ToolchainError, match=r"^/bin/ptxas is of CUDA 13, which knows no sm_62\. ptxas of CUDA 12 is"):
         assemble_all((), "sm_62")
     assert assemble_all((), "sm_90") == []
+
+
+@pytest.mark.parametrize(("known", "asked"), [([50, 61, 62, 70, 90], 62), ([75, 80, 90], 75)])
+def test_the_oldest_processor_that_a_compiler_knows(
+    known: list[int], asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = Mock(nvrtcVersion=lambda: (0, 13, 0), nvrtcGetSupportedArchs=lambda: (0, known))
+    fake.nvrtcCreateProgram.return_value = (0, "program")
+    fake.nvrtcCompileProgram.return_value = (fake.nvrtcResult.NVRTC_SUCCESS,)
+    fake.nvrtcGetPTXSize.return_value = (0, 1)
+    monkeypatch.setattr(toolchain, "_nvrtc", lambda: fake)
+    compile("", "nothing")
+    ((_, _, flags),) = (call.args for call in fake.nvrtcCompileProgram.call_args_list)
+    assert flags[0] == f"--gpu-architecture=compute_{asked}".encode()
 
 
 @needs_compilers
