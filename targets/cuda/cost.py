@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from packer.ir import DType
+from dataclasses import replace
+
+from packer.ir import DType, TensorType
 from packer.ir.ops import Conv, MatMul, Reshape
 from targets.base import Work
 from targets.cuda.board import Board
 from targets.cuda.costs import dense, generic
 from targets.cuda.demand import seconds_of
 from targets.cuda.dense.tile import choose
+from targets.cuda.dense.vector import MOST_ROWS
 from targets.cuda.geometry import Geometry
+from targets.cuda.matmul import SPARSE
 from targets.cuda.ranking import parts
 
 __all__ = ["bound", "move_seconds", "seconds"]
@@ -50,7 +54,11 @@ def _product(board: Board, work: Work, storage: DType) -> dict[str, float]:
     ]
     columns, terms = y.shape[-1] if y.rank > 1 else 1, a.shape[-1]
     rows = max(1, y.elements // columns)
-    if rows <= 8:
+    if rows <= MOST_ROWS:
+        weights = work.inputs[1]
+        if work.density <= SPARSE and weights is not None:  # six bytes for each that is not zero
+            kept = TensorType(weights.dtype, (int(1.5 * work.density * weights.elements),))
+            work = replace(work, inputs=(a, kept, *work.inputs[2:]))
         return generic(board, work, storage)
     tile = choose(rows, columns, terms, 1, board.multiprocessors)
     bytes = moved[0], sum(moved[1:]), y.elements * float(storage.bytes)

@@ -36,7 +36,6 @@ from packer.ir.ops import (
     Unary,
     Where,
 )
-from targets.cuda import dense
 from targets.cuda.array import Array
 from targets.cuda.generic import (
     conv,
@@ -54,6 +53,7 @@ from targets.cuda.generic import (
 )
 from targets.cuda.generic.access import Constants, Inputs
 from targets.cuda.kernel import Code
+from targets.cuda.matmul import matmul
 
 __all__ = ["GENERIC", "code_of"]
 
@@ -74,7 +74,7 @@ GENERIC: dict[type[Op], Callable[[Any, Inputs, Sequence[Array], Constants], Code
     GatherND: gather.gather_nd,
     LpNormalize: normalize.lp_normalize,
     Lrn: lrn.lrn,
-    MatMul: dense.matmul,
+    MatMul: matmul,
     Normalize: normalize.normalize,
     Pad: pad.pad,
     Pool: pool.pool,

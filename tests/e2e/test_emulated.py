@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import edgert
 from edgert.decisions import read_plan
@@ -13,6 +14,7 @@ from edgert.errors import NoProgramError
 from edgert.samples import random_inputs
 from edgert.selftest import selftest
 from packer.api import pack
+from packer.ir.ops import Conv
 from targets.cuda.toolchain import missing
 from tests.e2e.conftest import relative_error, tensor
 from tests.e2e.emulated import emulated
@@ -86,6 +88,36 @@ def test_both_routes_to_code_give_the_same_bits(models: Path, tmp_path: Path, na
         texts.append([module.ptx_bytes for module in bundle.programs[0].modules])
     assert found[0] == found[1]
     assert texts[0] != texts[1]
+
+
+def test_streamed_weights(tmp_path: Path) -> None:
+    """A convolution of much code for few pixels, and a fully connected layer, both of many zeros."""
+    rng = np.random.default_rng(0)
+    shapes = {"conv": (320, 320, 3, 3), "full": (10, 320 * 49)}
+    weights = {
+        name: (rng.standard_normal(shape) * (rng.random(shape) < 0.1)).astype(np.float32)
+        for name, shape in shapes.items()
+    }
+    x = rng.standard_normal((1, 320, 7, 7)).astype(np.float32)
+    graph = helper.make_graph(
+        [
+            helper.make_node("Conv", ["x", "conv"], ["c"], "conv", pads=[1, 1, 1, 1]),
+            helper.make_node("Flatten", ["c"], ["f"]),
+            helper.make_node("Gemm", ["f", "full"], ["y"], transB=1),
+        ],
+        "streamed",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 10])],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    path = tmp_path / "model.edge"
+    with emulated(model, path) as session:
+        found = session.run({"x": x})["y"]
+    entries = [a.text for step in edgert.read(path).programs[0].steps for a in step.attributes if a.name == "entries"]
+    assert {"stream_conv", "stream_vector"} <= set(entries)
+    (c,) = Conv((1, 1), (1, 1, 1, 1), (1, 1)).reference(x.astype(np.float64), weights["conv"].astype(np.float64))
+    assert relative_error(found, c.reshape(1, -1) @ weights["full"].T) < 1e-5
 
 
 @pytest.mark.parametrize("options", [{"weight_rounding": "20bit"}, {"activations": "f16"}], ids=str)

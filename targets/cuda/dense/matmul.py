@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -20,15 +20,21 @@ from targets.cuda.kernel import Code, Kernel
 
 __all__ = ["matmul", "products"]
 
+Few = Callable[[Problem, np.ndarray, Activation | None, Sequence[int | np.ndarray]], Code]
 _FLOATS = (DType.F32, DType.F16)
 _MOST_BLOCKS = 65_535  # of the grid's second and third dimension
 _WORD = 1 << 32
 
 
 def matmul(
-    op: MatMul, inputs: Sequence[Array | None], outputs: Sequence[Array], constants: Sequence[np.ndarray | None]
+    op: MatMul,
+    inputs: Sequence[Array | None],
+    outputs: Sequence[Array],
+    constants: Sequence[np.ndarray | None],
+    few: Few = vector,
 ) -> Code | None:
-    """Kernels of a `MatMul` node; None for integers and sums of nothing."""
+    """Kernels of a `MatMul` node; None for integers and sums of nothing. Those of few vectors times a constant matrix
+    are made by `few`."""
     a, b, bias, *_ = (*inputs, None)
     assert a is not None
     assert b is not None
@@ -41,10 +47,10 @@ def matmul(
             numbers.append(i if value is None else value)
     if problem.count == 1:
         if isinstance(numbers[1], np.ndarray) and problem.rows <= MOST_ROWS:
-            return vector(problem, numbers[1].reshape(problem.terms, -1).T, op.activation, [numbers[0], *numbers[2:]])
+            return few(problem, numbers[1].reshape(problem.terms, -1).T, op.activation, [numbers[0], *numbers[2:]])
         if isinstance(numbers[0], np.ndarray) and problem.columns <= MOST_ROWS:
             weights = numbers[0].reshape(-1, problem.terms)
-            return vector(problem.transposed, weights, op.activation, numbers[1:])
+            return few(problem.transposed, weights, op.activation, numbers[1:])
     return products(problem, op.activation, numbers)
 
 

@@ -8,13 +8,16 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from packer.api import compile_model
+from packer.ir import DType, TensorType
+from packer.ir.ops import MatMul
+from targets.base import Work
+from targets.cuda.board import BOARDS
+from targets.cuda.cost import seconds
 
 KERNELS = {"conv_0": "straight-line", "stream_conv": "streamed", "dense_conv": "dense"}
 
 
-def kernel(
-    target: str, shape: tuple[int, ...], size: int, density: float, precision: str = "f32", **op: object
-) -> str:
+def kernel(target: str, shape: tuple[int, ...], size: int, density: float, precision: str = "f32", **op: object) -> str:
     """Which kernels a convolution with weights of this shape gets, over an input of size x size."""
     rng = np.random.default_rng(0)
     weights = (rng.standard_normal(shape) * (rng.random(shape) < density)).astype(np.float32)
@@ -48,6 +51,16 @@ def kernel(
 )
 def test_the_cheapest_tier(target: str, shape: tuple[int, ...], size: int, density: float, expected: str) -> None:
     assert kernel(target, shape, size, density, pads=[shape[2] // 2] * 4) == expected
+
+
+def test_zeros_of_fully_connected_layers_are_not_read() -> None:
+    types = [TensorType(DType.F32, shape) for shape in ((1, 4096), (4096, 4096), (1, 4096))]
+    board, inputs, outputs = BOARDS["jetson"], (types[0], types[1]), (types[2],)
+    times = [
+        seconds(board, Work(MatMul(), inputs, outputs, (False, True), density), "cuda", DType.F32)
+        for density in (1.0, 0.1)
+    ]
+    assert times[1] < 0.25 * times[0]
 
 
 @pytest.mark.parametrize(
