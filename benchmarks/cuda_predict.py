@@ -1,7 +1,7 @@
 """What whole networks are predicted to take on a board's GPU, float32 and halves stored, beside what others published.
 
 Nothing is run: times are those of targets/cuda/costs, of which the planner's choices are made, and with --kernels those
-of targets/cuda/model, counted in the kernels of the program. No device has confirmed either.
+of targets/cuda/model, counted in the kernels of some networks' programs. No device has confirmed either.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--networks", nargs="+", choices=NAMES, default=list(NETWORKS), metavar="NAME")
     parser.add_argument("--zeros", nargs="+", type=int, default=[0, 90], metavar="PERCENT")
     parser.add_argument("--board", choices=list(BOARDS), default="jetson")
-    parser.add_argument("--kernels", action="store_true", help="look at the kernels, too; minutes for each network")
+    parser.add_argument("--kernels", nargs="+", choices=NAMES, default=[], metavar="NAME", help="look at their kernels")
     parser.add_argument("--output", type=Path, help="where to save results (results/cuda_predict.json)")
 
 
@@ -123,7 +123,7 @@ def run(
     networks: Sequence[str] = NETWORKS,
     zeros: Sequence[int] = (0, 90),
     board: str = "jetson",
-    kernels: bool = False,
+    kernels: Sequence[str] = (),
     output: Path | None = None,
 ) -> None:
     """Print the table and save results/cuda_predict.json."""
@@ -132,7 +132,7 @@ def run(
     ]
     rows = []
     for name, z, storage in cases:
-        rows.append(measure(name, z, storage, board, kernels))
+        rows.append(measure(name, z, storage, board, name in kernels))
         table(f"{name}, predicted for {board}", _HEADER, [_cells(rows[-1])])
     if board != "jetson":
         rows = [replace(row, published=None) for row in rows]

@@ -47,7 +47,7 @@ def pruned(filters: int, depth: int, window: int, size: int, stride: int, densit
 
 def predicted(layer: ConvLayer, name: str) -> float:
     """Seconds by the model."""
-    code = convolution.code_of(layer, settings(BOARD, layer.geometry, name))
+    code = convolution.code_of(layer, settings(BOARD, layer.geometry, name), "direct")
     constants = [operand if isinstance(operand, np.ndarray) else None for operand in code.operands]
     sizes = [4 * layer.source.channels * layer.source.plane if c is None else c.nbytes for c in constants]
     sizes.append(4 * layer.target.channels * layer.target.plane)
@@ -100,7 +100,7 @@ def test_all_ways_compute_the_layer(seed: int) -> None:
     want = expected(layer, data)
     for tier in TIERS:
         for name in ways(BOARD, layer.geometry, tier):
-            code = convolution.code_of(layer, settings(BOARD, layer.geometry, name))
+            code = convolution.code_of(layer, settings(BOARD, layer.geometry, name), "direct")
             inputs = [(layer.source.array(layer.images), data[0])]
             (found,) = run(code, inputs, [layer.target.array(layer.images)])
             np.testing.assert_allclose(found, want, 1e-5, 1e-5, err_msg=name)
@@ -115,5 +115,5 @@ def test_few_registers_are_enough(shape: tuple[int, ...], density: float) -> Non
     tight = {way for name in names if isinstance(way := settings(BOARD, layer.geometry, name), Settings)}
     assert any(way.registers < 128 for way in tight)
     for way in tight:
-        for kernel in convolution.code_of(layer, way).kernels:
+        for kernel in convolution.code_of(layer, way, "direct").kernels:
             assert assemble(kernel.ptx, "sm_62").spilled == 0
