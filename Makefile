@@ -5,7 +5,7 @@ RUN := $(VENV)/bin
 SYSTEM_PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13; do \
   "$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$p" && break; done)
 PIP := $(RUN)/python -m pip --disable-pip-version-check -q
-NATIVE := $(shell find runtime_c -name '*.[ch]' -o -name '*.def' -o -name '*.in' -o -name CMakeLists.txt)
+NATIVE := $(shell find runtime_c targets/cuda/emulator -name '*.[ch]' -o -name '*.def' -o -name '*.in' -o -name CMakeLists.txt)
 C_FILES := $(shell find runtime_c targets $(wildcard examples) tests -name "*.[ch]")
 SANITIZERS := address,undefined
 PYTEST_ARGS ?= -n auto

@@ -376,7 +376,7 @@ def _on_device(
             stack.enter_context(emulated(program.device))
             options.target = program.target.encode()
             library = library or emulator_library()
-        options.allow_native = device.allow_native or device.emulate
+        options.allow_native = device.allow_native
         options.emulate = device.emulate
         options.cuda_library, options.code_cache = _text(library), _text(cache)
         tell = device.progress

@@ -2,6 +2,9 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS edgert_shared edgert_static EXPORT edgertTargets)
+if(EDGERT_BUILD_EMULATOR)
+  install(TARGETS cuda-emulator LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(DIRECTORY include/edgert DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/edgert)

@@ -17,15 +17,16 @@ typedef struct list {
 
 typedef struct arguments {
   const char *bundle;
-  const char *target;    /* NULL: the first that can run here */
-  const char *isa;       /* NULL: the best here */
-  const char *output;    /* folder, or NULL */
-  const char *integrity; /* "full" or "metadata": what is hashed on opening */
+  const char *target;                    /* NULL: the first that can run here */
+  const char *isa;                       /* NULL: the best here */
+  const char *output;                    /* folder, or NULL */
+  const char *integrity;                 /* "full" or "metadata": what is hashed on opening */
+  const char *cuda_library, *code_cache; /* or NULL */
   list inputs, isas;
   uint32_t threads, warmup, runs;
   double duration;    /* seconds */
   double deadline_ms; /* infinite if none */
-  bool json, allow_native;
+  bool json, allow_native, emulate;
   bool help;
 } arguments;
 

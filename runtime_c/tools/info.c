@@ -27,7 +27,7 @@ static void print_reason(const char *message) {
   putchar('\n');
 }
 
-static bool print_program(const edgert_bundle *bundle, uint32_t index, bool allow_native) {
+static bool print_program(const arguments *a, const edgert_bundle *bundle, uint32_t index) {
   edgert_program_info info;
   edgert_session *session;
   if (edgert_bundle_program(bundle, index, &info)) return fail_library();
@@ -37,8 +37,12 @@ static bool print_program(const edgert_bundle *bundle, uint32_t index, bool allo
     printf("  %u steps on %s, memory there %s; %u modules: machine code %s, PTX %s, deflated\n", info.device_steps,
            printable(info.device).s, size_text(info.device_bytes).s, info.modules, size_text(info.cubin_bytes).s,
            size_text(info.ptx_bytes).s);
-  edgert_session_options options = {
-      .struct_size = sizeof options, .target = info.target, .threads = info.cores, .allow_native = allow_native};
+  edgert_session_options options = {.struct_size = sizeof options,
+                                    .target = info.target,
+                                    .threads = info.cores,
+                                    .allow_native = a->allow_native,
+                                    .cuda_library = a->cuda_library,
+                                    .code_cache = ""};
   if (edgert_session_open(bundle, &options, &session)) {
     print_reason(edgert_last_error());
   } else {
@@ -56,7 +60,7 @@ static bool print_bundle(const arguments *a, const edgert_bundle *bundle) {
          printable(info.producer).s);
   printf("  segments: %u, %s; golden samples: %u\n", info.segments, size_text(info.segment_bytes).s, info.goldens);
   for (uint32_t i = 0; i < edgert_bundle_program_count(bundle); i++)
-    if (!print_program(bundle, i, a->allow_native)) return false;
+    if (!print_program(a, bundle, i)) return false;
   return true;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emulator.h"
 #include "npy.h"
 #include "tensor.h"
 #include "text.h"
@@ -21,11 +22,8 @@ static bool open_port(edgert_session *session, bool output, uint32_t index, port
 
 bool network_open(const edgert_bundle *bundle, const arguments *a, const char *isa, network *out) {
   *out = (network){.session = NULL};
-  edgert_session_options options = {.struct_size = sizeof options,
-                                    .target = a->target,
-                                    .threads = a->threads,
-                                    .isa = isa,
-                                    .allow_native = a->allow_native};
+  edgert_session_options options = {.struct_size = sizeof options, .threads = a->threads, .isa = isa};
+  if (!emulator_choose(bundle, a, &options)) return false;
   if (edgert_session_open(bundle, &options, &out->session) || edgert_session_describe(out->session, &out->info))
     return fail_library();
   uint32_t inputs = edgert_session_input_count(out->session), outputs = edgert_session_output_count(out->session);

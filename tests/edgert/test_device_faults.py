@@ -137,6 +137,14 @@ def test_no_consent(tmp_path: Path) -> None:
         edgert.load(write(tmp_path / "a.edge", affine().program()))
 
 
+def test_the_emulator_needs_no_consent(tmp_path: Path) -> None:
+    path = write(tmp_path / "two.edge", two_runs().program(arch="another"))
+    with edgert.load(path, emulate=True) as session:
+        assert right(session)
+    with pytest.raises(DeviceMissingError, match=r"CUDA driver libm\.so\.6\nit is not the emulator"):
+        edgert.load(path, emulate=True, cuda_library="libm.so.6")
+
+
 def test_no_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "a.edge", affine().program())
     with pytest.raises(

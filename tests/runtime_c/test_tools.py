@@ -21,8 +21,9 @@ from edgert.reader import read
 from edgert.samples import random_inputs
 from edgert.session import load
 from packer.api import pack
+from packer.bundle.model import Golden
 from packer.bundle.writer import write_bundle
-from tests.edgert.device_bundles import two_runs, write
+from tests.edgert.device_bundles import WEIGHTS, affine, two_runs, write, x_of
 from tests.edgert.networks import classifier, dynamic, packed, two_inputs
 from tests.runtime_c.bundles import cores_bundle, session_bundle
 from tests.runtime_c.test_native import BUILD, PATH, build, cross_build, needs_tools, needs_zig
@@ -321,6 +322,36 @@ def test_samples_of_another_program_are_an_error(native: Path, tmp_path: Path) -
         message = call(native, "selftest", tmp_path / "other.edge", "--runs", 1, code=2)
         assert "golden sample" in message
         assert expected in message
+
+
+def test_programs_for_devices(native: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("EDGERT_CUDA_LIBRARY", "EDGERT_EMULATOR_DEVICE"):
+        monkeypatch.delenv(name, raising=False)
+    golden = Golden({"x": x_of()}, {"y": x_of() * WEIGHTS + np.float32(1)}, 0.0, 0.0)
+    other = affine().program(arch="another", device="sm_90", target="h200")
+    bundle = write(tmp_path / "affine.edge", affine().program(), other, golden=golden)
+    np.save(tmp_path / "x.npy", x_of())
+    given = ("--input", f"x={tmp_path / 'x.npy'}", "-o", tmp_path)
+    for target in ("jetson", "h200"):
+        call(native, "run", bundle, "--emulate", "--target", target, "--code-cache", tmp_path / target, *given)
+        np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), golden.outputs["y"])
+        assert len(list((tmp_path / target).iterdir())) == 3
+    call(native, "bench", bundle, "--emulate", "--runs", 2)
+    found = json.loads(call(native, "selftest", bundle, "--emulate", "--runs", 2, "--json"))
+    assert (found["passed"], found["session"]["target"]) == (True, "jetson")
+    message = call(native, "run", bundle, "--target", "jetson", *given, code=2)
+    assert "--allow-native" in message
+    emulator = native.parent.parent / "cuda-emulator" / "libcuda-emulator.so"
+    allowed = ("--allow-native", "--target", "jetson", "--cuda-library")
+    call(native, "run", bundle, *allowed, emulator, *given)
+    assert "/nowhere.so" in call(native, "run", bundle, *allowed, "/nowhere.so", *given, code=2)
+    assert "it is not the emulator" in call(
+        native, "run", bundle, "--emulate", "--cuda-library", "libm.so.6", *given, code=2
+    )
+    assert "can run here" in call(native, "info", bundle, *allowed[:1], "--cuda-library", emulator)
+    (tmp_path / "cpu").mkdir()
+    message = call(native, "run", packed(two_inputs(), tmp_path / "cpu"), "--emulate", code=2)
+    assert "expected a program for a device, got none" in message
 
 
 @needs_zig

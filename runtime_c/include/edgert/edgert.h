@@ -83,7 +83,8 @@ typedef struct edgert_session_options {
   const char *isa;    /* force "scalar", "sse2", "avx2", "avx512" or "neon"; NULL: the best here */
   /* Of programs with a device. Its code comes from the bundle and cannot be proven harmless: */
   uint32_t allow_native; /* 1: it may run; else such programs are left out, or fail with EDGERT_ERROR_NATIVE_CODE */
-  uint32_t emulate;      /* 1: programs for other processors, too, on an emulator, which `cuda_library` has to name */
+  uint32_t emulate;      /* 1: programs for other processors, too, on the emulator, which `cuda_library` has to name; it
+                     * interprets and checks their code, so nobody has to allow it */
   const char *cuda_library; /* the driver; NULL: what the environment's EDGERT_CUDA_LIBRARY names, else libcuda.so.1 */
   /* Folder for code that the driver has translated, for later sessions. "": none. NULL: the one that EDGERT_CACHE_DIR
    * names, else edgert/driver in XDG_CACHE_HOME or ~/.cache. It may be removed at any time. */

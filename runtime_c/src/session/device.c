@@ -32,6 +32,7 @@ edgert_status ert_device_request_of(const edgert_bundle *bundle, ert_table progr
   for (uint32_t i = 0; i < modules.count; i++) codes[i] = read_code(bundle, ert_item(modules, i));
   *out = (ert_device_request){
       .library = options->cuda_library,
+      .emulate = options->emulate != 0,
       .device = ert_string(program, ERT_FIELD_PROGRAM_DEVICE),
       .codes = codes,
       .n_codes = modules.count,

@@ -33,7 +33,7 @@ static edgert_status expect_kernels(ert_table program) {
 static edgert_status expect_device(const edgert_bundle *bundle, ert_table program,
                                    const edgert_session_options *options) {
   if (!ert_program_has_device(program)) return EDGERT_OK;
-  if (!options->allow_native)
+  if (!options->allow_native && !options->emulate)
     return ert_fail(EDGERT_ERROR_NATIVE_CODE,
                     ert_format("program '%.80s' for %.40s", ert_string(program, ERT_FIELD_PROGRAM_TARGET),
                                ert_string(program, ERT_FIELD_PROGRAM_DEVICE))

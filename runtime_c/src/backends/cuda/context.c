@@ -63,7 +63,7 @@ static edgert_status find(ert_device *d, const ert_device_request *request) {
   int count = 0;
   ert_text seen = {""};
   ERT_TRY(ert_device_packed(request->device, &d->packed));
-  ERT_TRY(ert_driver_open(request->library, &d->driver));
+  ERT_TRY(ert_driver_open(request->library, request->emulate, &d->driver));
   ERT_DRIVER_TRY(&d->driver, "version of the driver", cuDriverGetVersion, &d->version);
   ERT_DRIVER_TRY(&d->driver, "number of devices", cuDeviceGetCount, &count);
   for (int i = 0; i < count; i++) {

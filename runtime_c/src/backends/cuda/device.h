@@ -18,6 +18,7 @@ typedef struct ert_code {
 /* What a program needs. */
 typedef struct ert_device_request {
   const char *library; /* of the driver; NULL: ert_driver_open says which */
+  bool emulate;        /* it has to be the emulator */
   const char *device;  /* that it was packed for: "sm_62" */
   const ert_code *codes;
   uint32_t n_codes;

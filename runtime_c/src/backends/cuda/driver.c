@@ -30,12 +30,13 @@ static edgert_status find_functions(ert_driver *driver) {
   return EDGERT_OK;
 }
 
-edgert_status ert_driver_open(const char *path, ert_driver *out) {
+edgert_status ert_driver_open(const char *path, bool emulator, ert_driver *out) {
   const char *named = ert_driver_named(path);
   *out = (ert_driver){.path = named ? named : "libcuda.so.1"};
   /* The driver has threads and handlers of its own, so it stays in memory. */
   out->library = dlopen(out->path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!out->library) return missing(out->path, ert_format("%.200s", dlerror()).s);
+  if (emulator && !dlsym(out->library, "edgertEmulatorMessage")) return missing(out->path, "it is not the emulator");
   ERT_TRY(find_functions(out));
   CUresult result = out->cuInit(0);
   if (result == CUDA_SUCCESS) return EDGERT_OK;

@@ -2,6 +2,7 @@
 #ifndef ERT_BACKENDS_CUDA_DRIVER_H
 #define ERT_BACKENDS_CUDA_DRIVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,8 +40,8 @@ typedef struct ert_driver {
 } ert_driver;
 
 /* Loads the driver library at `path`, or if that is NULL the one EDGERT_CUDA_LIBRARY names, or else libcuda.so.1, and
- * initialises it. Close with ert_driver_close, whatever the outcome. */
-edgert_status ert_driver_open(const char *path, ert_driver *out);
+ * initialises it. With `emulator` it has to be the emulator. Close with ert_driver_close, whatever the outcome. */
+edgert_status ert_driver_open(const char *path, bool emulator, ert_driver *out);
 void ert_driver_close(ert_driver *driver);
 
 /* Whether the caller or the environment names the library. */
