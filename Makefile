@@ -46,8 +46,9 @@ native: $(VENV)/.test
 	$(call c_tests,native,-DCMAKE_BUILD_TYPE=Release -DEDGERT_WERROR=ON)
 	$(call c_tests,sanitized,-DCMAKE_BUILD_TYPE=Debug -DEDGERT_SANITIZE=$(SANITIZERS))
 	LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 \
-	  EDGERT_TEST_KERNELS=build/sanitized/tests/kernels.so \
-	  $(RUN)/python -m pytest -q -p no:cacheprovider tests/runtime_c/kernels
+	  EDGERT_TEST_KERNELS=build/sanitized/tests/kernels.so EDGERT_LIBRARY=build/sanitized/libedgert.so \
+	  EDGERT_TEST_CUDA=build/sanitized/cuda-emulator/libcuda-emulator.so \
+	  $(RUN)/python -m pytest -q -p no:cacheprovider tests/runtime_c/kernels $(wildcard tests/edgert/test_device*.py)
 
 fuzz: $(VENV)/.test
 	$(RUN)/cmake -S runtime_c -B build/sanitized -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(RUN)/ninja \
