@@ -17,6 +17,7 @@ NAMES = (
     "kernels_static",
     "cuda_codegen",
     "cuda_predict",
+    "cuda_pack",
 )
 WITH_OPTIONS = ("cpu", "layers", "kernels_static", "cuda_codegen", "cuda_predict")
 
