@@ -66,7 +66,7 @@ static void set_segment(node *segment, uint64_t offset, uint64_t length) {
   set_scalar(tree_field(segment, ERT_FIELD_SEGMENT_LENGTH), length);
 }
 
-mutant assemble(node *root, const edgert_bundle *seed, const size_t *lengths, dice *d, pool *work) {
+mutant assemble(node *root, const edgert_bundle *seed, const size_t *lengths, const patch *code, dice *d, pool *work) {
   ert_vector old = ert_items(seed->root, ERT_FIELD_BUNDLE_SEGMENTS);
   node *segments = tree_field(root, ERT_FIELD_BUNDLE_SEGMENTS);
   uint8_t *metadata = pool_take(work, MOST_BYTES);
@@ -100,6 +100,7 @@ mutant assemble(node *root, const edgert_bundle *seed, const size_t *lengths, di
     uint64_t had = ert_u64(from, ERT_FIELD_SEGMENT_LENGTH, 0);
     uint8_t *to = out.data + starts[i];
     memcpy(to, ert_segment_data(seed, from), had < lengths[i] ? had : lengths[i]);
+    if (code->count && code->segment == i) memcpy(to + code->at, code->bytes, code->count);
     if (one_in(d, 3)) scribble(to, lengths[i], d, 1 + below(d, 6));
   }
   if (one_in(d, 6)) scribble(out.data + 128, bytes, d, 1 + below(d, 3));

@@ -12,6 +12,13 @@ typedef struct sites {
   uint32_t count;
 } sites;
 
+/* What becomes of a piece of a segment. */
+typedef struct patch {
+  const uint8_t *bytes;
+  uint32_t segment;
+  size_t at, count; /* count 0: nothing is changed */
+} patch;
+
 bool one_in(dice *d, uint64_t n);
 
 /* ---- change_field.c ---- */
@@ -44,11 +51,17 @@ void follow_roots(node *root, pool *work);
 /* Moves inputs, outputs and constants into the arena, where they overlap as they please. */
 void move_to_arena(node *root, dice *d);
 
+/* ---- change_code.c ---- */
+
+/* Gives a module PTX of its own: its text with some changes, as stored blocks behind all else in its segment. */
+patch change_code(node *root, const edgert_bundle *seed, const edgert_bundle *donor, size_t *lengths, dice *d,
+                  pool *work);
+
 /* ---- assemble.c ---- */
 
 /* Makes room: arena and segments become as large as the tensors in them ask for, if that is not too much. */
 void make_room(node *root, size_t *lengths, uint32_t segments);
-/* Encodes metadata with segments of the given lengths, filled from the seed's. */
-mutant assemble(node *root, const edgert_bundle *seed, const size_t *lengths, dice *d, pool *work);
+/* Encodes metadata with segments of the given lengths, filled from the seed's and the patch. */
+mutant assemble(node *root, const edgert_bundle *seed, const size_t *lengths, const patch *code, dice *d, pool *work);
 
 #endif

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/dtype.h"
+
 /* Whether a field is for people, or only copied: seldom worth a change. */
 static bool is_dull(const node *table, const node *field) {
   static const char *const dull[] = {"producer", "model", "goldens",     "target",
@@ -119,6 +121,9 @@ static void change_scalars(node *field, const sites *s, dice *d, pool *work) {
 static void change_text(node *field, const sites *s, dice *d, pool *work) {
   static const char *const words[] = {"conv",
                                       "conv_depthwise",
+                                      "launch",
+                                      "put",
+                                      "get",
                                       "linear",
                                       "matmul",
                                       "unary",
@@ -249,7 +254,7 @@ void change_extent(const sites *s, dice *d) {
 
 void change_type(const sites *s, dice *d) {
   const char *name = one_in(d, 3) ? "layout" : "dtype";
-  uint64_t old = one_in(d, 2) ? 1 : below(d, 11), new = below(d, strcmp(name, "dtype") == 0 ? 11 : 4);
+  uint64_t old = one_in(d, 2) ? 1 : below(d, 11), new = below(d, strcmp(name, "dtype") == 0 ? 11 : ERT_LAYOUT_COUNT);
   if (*name == 'l') old = below(d, 2);
   for (uint32_t i = 0; i < s->count; i++)
     if (strcmp(s->at[i]->name, name) == 0 && s->at[i]->scalar == old) set_scalar(s->at[i], new);

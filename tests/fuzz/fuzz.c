@@ -39,7 +39,7 @@ typedef struct slow {
 /* What the processes tell each other. */
 static struct shared {
   uint64_t number; /* of the mutant being tried */
-  uint64_t opened, ran, sessions, large;
+  uint64_t opened, ran, sessions, emulated, large;
   slow slowest_open, slowest_run;
   struct {
     char name[32];
@@ -61,12 +61,25 @@ static void count_kernel(const char *kernel) {
   }
 }
 
-/* The mutant of this number: always the same one for the same seed and folder. */
+static bool has_device(const edgert_bundle *bundle) {
+  edgert_program_info info;
+  for (uint32_t i = 0; i < edgert_bundle_program_count(bundle); i++)
+    if (edgert_bundle_program(bundle, i, &info) == EDGERT_OK && *info.device) return true;
+  return false;
+}
+
+static mutant copy_of(const edgert_bundle *bundle) {
+  void *memory;
+  if (posix_memalign(&memory, 64, bundle->bytes) != 0) return (mutant){NULL, 0};
+  return (mutant){memcpy(memory, bundle->data, bundle->bytes), bundle->bytes};
+}
+
+/* The mutant of this number: always the same one for the same seed and folder. The first ones are the bundles as they are. */
 static void try_mutant(uint64_t seed, uint64_t number, pool *work) {
   dice d = {seed * 0x100000001b3u + number};
   (void)roll(&d);
   const edgert_bundle *good = seeds[number % n_seeds], *donor = seeds[below(&d, n_seeds)];
-  mutant m = mutate(good, donor, &d, work);
+  mutant m = number < n_seeds ? copy_of(good) : mutate(good, donor, &d, work);
   if (!m.data) return;
   edgert_open_options options = {.struct_size = sizeof options,
                                  .integrity = below(&d, 32) ? EDGERT_INTEGRITY_METADATA : EDGERT_INTEGRITY_FULL,
@@ -89,7 +102,8 @@ static void try_mutant(uint64_t seed, uint64_t number, pool *work) {
     shared->ran += found == OUTCOME_RAN;
     shared->large += found == OUTCOME_LARGE;
     if (found == OUTCOME_RAN && below(&d, 8) == 0)
-      shared->sessions += run_session(bundle, isa, below(&d, 2) ? 1 : 3, &d) == OUTCOME_RAN;
+      shared->sessions += run_session(bundle, isa, below(&d, 2) ? 1 : 3, NULL, &d, count_kernel) == OUTCOME_RAN;
+    if (has_device(bundle)) shared->emulated += run_session(bundle, isa, 1, EMULATOR, &d, count_kernel) == OUTCOME_RAN;
   }
   edgert_bundle_close(bundle);
   free(m.data);
@@ -144,10 +158,11 @@ static int fuzz(uint64_t seconds, uint64_t seed, pool *work) {
   for (int i = 0; i < KERNELS && shared->kernels[i].name[0]; i++)
     printf("%-20s %10llu runs\n", shared->kernels[i].name, (unsigned long long)shared->kernels[i].runs);
   printf(
-      "%u seeds: %llu mutants, %llu opened, %llu ran, %llu of them in sessions too, %llu too large to run; %llu "
-      "failures\n",
+      "%u seeds: %llu mutants, %llu opened, %llu ran, %llu of them in sessions too, %llu on the emulator, "
+      "%llu too large to run; %llu failures\n",
       n_seeds, (unsigned long long)shared->number, (unsigned long long)shared->opened, (unsigned long long)shared->ran,
-      (unsigned long long)shared->sessions, (unsigned long long)shared->large, (unsigned long long)failures);
+      (unsigned long long)shared->sessions, (unsigned long long)shared->emulated, (unsigned long long)shared->large,
+      (unsigned long long)failures);
   printf("slowest to open: %.1f ms, mutant %llu; to run: %.1f ms, mutant %llu\n", (double)shared->slowest_open.ns / 1e6,
          (unsigned long long)shared->slowest_open.number, (double)shared->slowest_run.ns / 1e6,
          (unsigned long long)shared->slowest_run.number);
@@ -155,6 +170,9 @@ static int fuzz(uint64_t seconds, uint64_t seed, pool *work) {
 }
 
 int main(int count, char **arguments) {
+  setenv("EDGERT_EMULATOR_THREADS", "1", 0);
+  setenv("EDGERT_EMULATOR_LIMIT", "20000", 0);
+  setenv("EDGERT_EMULATOR_MEMORY", "67108864", 0);
   pool work = {.data = malloc(WORK_BYTES), .size = WORK_BYTES};
   if (count >= 3) load_seeds(arguments[1]);
   shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -11,7 +11,7 @@
 #include "session/session.h"
 #include "session/view.h"
 
-enum { MOST_OPERANDS = 64, MOST_SCRATCH = 1 << 26 };
+enum { MOST_OPERANDS = 64, MOST_SCRATCH = 1 << 26, MOST_LAUNCHED = 1 << 16 };
 
 /* Memory that some operands of one step share, as they overlap: exactly their union. The copy is aligned as the original is:
  * it may begin with a view of bytes, and hold larger elements. */
@@ -280,13 +280,41 @@ static bool describe(const edgert_session *s, uint32_t i, uint32_t inputs, edger
   return (i < inputs ? edgert_session_input(s, i, info) : edgert_session_output(s, i - inputs, info)) == EDGERT_OK;
 }
 
-outcome run_session(const edgert_bundle *bundle, const char *isa, uint32_t threads, dice *d) {
-  edgert_session_options options = {.struct_size = sizeof options, .threads = threads, .isa = isa};
+/* Threads of a device that a step starts. */
+static uint64_t launched(const ert_step *step) {
+  const ert_prepare p = {.step = (ert_step *)(uintptr_t)step};
+  const ert_attribute *grid = ert_attribute_find(&p, "grid"), *threads = ert_attribute_find(&p, "threads");
+  uint64_t sum = 0;
+  for (uint32_t i = 0; step->kernel->device && i < threads->n_ints; i++) {
+    uint64_t product = (uint64_t)threads->ints[i];
+    for (uint32_t axis = 0; axis < 3 && product <= MOST_LAUNCHED; axis++) product *= (uint64_t)grid->ints[3 * i + axis];
+    sum += product;
+  }
+  return sum;
+}
+
+static bool is_short(const ert_plan *plan) {
+  uint64_t sum = 0;
+  for (uint32_t i = 0; i < plan->n_steps; i++) sum += launched(&plan->steps[i]);
+  return sum <= MOST_LAUNCHED;
+}
+
+outcome run_session(const edgert_bundle *bundle, const char *isa, uint32_t threads, const char *emulator, dice *d,
+                    void (*ran)(const char *)) {
+  const bool emulated = emulator != NULL;
+  edgert_session_options options = {.struct_size = sizeof options,
+                                    .threads = threads,
+                                    .isa = isa,
+                                    .allow_native = emulated,
+                                    .emulate = emulated,
+                                    .cuda_library = emulator,
+                                    .code_cache = ""};
   edgert_session *session;
   if (edgert_session_open(bundle, &options, &session) != EDGERT_OK) return OUTCOME_REFUSED;
   uint8_t *buffers[MOST_OPERANDS] = {NULL};
   uint32_t inputs = edgert_session_input_count(session), count = inputs + edgert_session_output_count(session);
-  outcome found = is_small(session->plan) && count <= MOST_OPERANDS ? OUTCOME_RAN : OUTCOME_LARGE;
+  bool small = is_small(session->plan) && is_short(session->plan) && count <= MOST_OPERANDS;
+  outcome found = small ? OUTCOME_RAN : OUTCOME_LARGE;
   for (uint32_t i = 0; found == OUTCOME_RAN && i < count; i++) {
     edgert_tensor_info info;
     if (!describe(session, i, inputs, &info)) abort();
@@ -299,8 +327,12 @@ outcome run_session(const edgert_bundle *bundle, const char *isa, uint32_t threa
       abort();
   }
   if (found == OUTCOME_RAN) {
-    if (edgert_session_run(session) != EDGERT_OK) abort();
-    for (uint32_t i = inputs; i < count; i++) {
+    edgert_status status = edgert_session_run(session);
+    if (status != EDGERT_OK && !emulated) abort();
+    if (status != EDGERT_OK) found = OUTCOME_REFUSED;
+    for (uint32_t i = 0; i < session->plan->n_steps && status == EDGERT_OK; i++)
+      ran(session->plan->steps[i].kernel->name);
+    for (uint32_t i = inputs; status == EDGERT_OK && i < count; i++) {
       edgert_tensor_info info;
       int64_t shape[EDGERT_MAX_RANK];
       if (!describe(session, i, inputs, &info)) abort();

@@ -19,7 +19,9 @@ typedef enum outcome {
 outcome run_guarded(const edgert_bundle *bundle, const char *isa, uint32_t workers, dice *d,
                     void (*ran)(const char *kernel));
 
-/* The same through the public interface, with threads and the arena as it is. */
-outcome run_session(const edgert_bundle *bundle, const char *isa, uint32_t threads, dice *d);
+/* The same through the public interface, with threads and the arena as it is. With an `emulator`, its path, a program for
+ * a device runs on that, and may fail there; else none does. */
+outcome run_session(const edgert_bundle *bundle, const char *isa, uint32_t threads, const char *emulator, dice *d,
+                    void (*ran)(const char *kernel));
 
 #endif

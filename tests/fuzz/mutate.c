@@ -116,7 +116,9 @@ mutant mutate(const edgert_bundle *seed, const edgert_bundle *donor, dice *d, po
         break;
     }
   }
+  patch code = {.count = 0};
+  if (one_in(d, 2)) code = change_code(root, seed, donor, lengths, d, work);
   if (!one_in(d, 4)) follow_roots(root, work);
   if (!one_in(d, 4)) make_room(root, lengths, segments.count);
-  return assemble(root, seed, lengths, d, work);
+  return assemble(root, seed, lengths, &code, d, work);
 }

@@ -17,11 +17,13 @@ from onnx import ModelProto, helper, numpy_helper
 
 from edgert.reader import Bundle, read
 from packer.api import pack
+from packer.bundle.model import Bundle as Made
 from packer.bundle.writer import write_bundle
 from packer.errors import ModelError
 from packer.importers import import_onnx
 from packer.passes import optimize
-from targets.base import resolve
+from targets.base import DEVICE_KERNELS, resolve
+from tests.edgert.device_bundles import affine, two_runs
 from tests.fuzz.blocked import blocked_bundles
 from tests.packer.importers.sweep import cases
 from tests.packer.passes.random_models import random_model
@@ -283,15 +285,34 @@ def node_tests() -> Iterator[ModelProto]:
 def signature(bundle: Bundle) -> str:
     """Equal for bundles whose steps differ in names and constants only."""
     program = bundle.programs[0]
-    types = [(t.dtype.str, t.layout, t.shape, t.place, t.root, t.begin) for t in program.tensors]
+    types = [(t.dtype.str, t.layout, t.shape, t.place, t.root, t.begin, t.halo) for t in program.tensors]
     steps = [(s.kernel, s.inputs, s.outputs, s.attributes, s.core, s.phase) for s in program.steps]
     return hashlib.sha256(repr((types, steps)).encode()).hexdigest()[:12]
+
+
+def write_device_seeds(folder: Path) -> set[str]:
+    """Writes bundles with programs for a device, floats in 16 bits in half of them; returns the kernels they use."""
+    kernels: set[str] = set()
+    path = folder / "new"
+    for number, builder in enumerate((affine(), two_runs())):
+        made = Made("edgert tests", "device", (builder.program(),), ())
+        write_bundle(made, folder / f"device-made-{number}.edge")
+        kernels.update(step.kernel for step in made.programs[0].steps)
+    for network, activations in zip(models(), itertools.cycle(("f32", "f16"))):
+        options = {"placement": "device", "device_code": "ptx", "activations": activations}
+        pack(network, path, targets=("jetson",), golden=False, **options)
+        found = read(path)
+        used = [step.kernel for step in found.programs[0].steps]
+        if path.stat().st_size <= MOST_BYTES and not {*used}.isdisjoint(DEVICE_KERNELS):
+            kernels.update(used)
+            path.rename(folder / f"device-{signature(found)}.edge")
+    return kernels
 
 
 def write_seeds(folder: Path, every: bool = False) -> set[str]:
     """Writes the bundles, named after what they hold; returns the kernels they use."""
     folder.mkdir(parents=True, exist_ok=True)
-    kernels: set[str] = set()
+    kernels = write_device_seeds(folder)
     path = folder / "new"
     for number, bundle in enumerate((*blocked_bundles(), cores_bundle())):
         write_bundle(bundle, folder / f"made-{number}.edge")
