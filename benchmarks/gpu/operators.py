@@ -9,26 +9,24 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.cuda_operators import OPERATORS, layer
+from benchmarks.cuda_operators import OPERATORS
 from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.boards import board_of
+from benchmarks.gpu.codes import Case, maker
 from benchmarks.gpu.driver import Buffer, Graph, call, fill
 from benchmarks.gpu.modules import Loaded
-from benchmarks.gpu.placed import TIERS, Data, Placed, error, references, ways_of
+from benchmarks.gpu.placed import TIERS, Data, Placed, error, references
 from benchmarks.gpu.timing import Contender
 from benchmarks.report import table
-from targets.base import TargetError
-from targets.cuda.board import Board
-from targets.cuda.kernel import Code
 from targets.cuda.layer import ConvLayer
-from targets.cuda.rounding import rounded
 
 if TYPE_CHECKING:
     from benchmarks.gpu.torch_layers import TorchLayers
@@ -37,7 +35,6 @@ __all__ = ["BATCHES", "SPARSITIES", "operators"]
 
 SPARSITIES = (0.5, 0.7, 0.8, 0.9, 0.95)
 BATCHES = (64, 1)
-*SPARSE, DENSE = TIERS
 HALVES = "t1h"
 _LIMITS = {HALVES: 3e-3}  # of the relative error
 _LIMIT = 1e-5
@@ -45,18 +42,6 @@ _CALLS = 10  # in a graph
 _SECONDS = 1.5  # of a convolution at one batch
 _NOT_WRITTEN = 0xFF  # a byte of which floats are no numbers
 _SMALL = ("lenet-conv1",)  # what the emulator does
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Ours:
-    """A layer in one way of a tier, and its modules as they come."""
-
-    tier: str
-    way: str
-    sparsity: float
-    layer: ConvLayer
-    code: Code
-    modules: tuple[Loaded, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,73 +62,62 @@ def operators(bench: Bench) -> None:
     names = _SMALL if session.emulated else tuple(OPERATORS)
     sparsities = SPARSITIES[-2:-1] if session.emulated else SPARSITIES
     batches = tuple(min(batch, 2) if session.emulated else batch for batch in BATCHES)
-    cases = [(name, batch) for name in names for batch in batches]
-    board = board_of(bench)
-    ours = {case: _ours(bench, board, *case, sparsities) for case in cases}
-    for name, batch in cases:
-        if not session.over(f"{name}, batch {batch}"):
-            with bench.session.attempt(f"{name}, batch {batch}"):
-                _measure(bench, name, batch, ours[name, batch])
+    with maker(board_of(bench)) as making:
+        waiting = {(name, batch): making.submit(name, batch, sparsities) for name in names for batch in batches}
+        modules: dict[str, Loaded] = {}
+        for (name, batch), future in waiting.items():
+            what = f"{name}, batch {batch}"
+            if not session.over(what):
+                with session.attempt(what):
+                    own = future.result()
+                    for case in (own, *(other.result() for other in waiting.values() if other.done())):
+                        _load(bench, case, modules)  # compilers work on those of later ones meanwhile
+                    _measure(bench, name, batch, own, modules)
     _show(bench)
 
 
-def _ours(bench: Bench, board: Board, name: str, batch: int, sparsities: tuple[float, ...]) -> list[_Ours]:
-    """One convolution in the best ways of all tiers. Compilers work on them from now on."""
-    found = []
-    for sparsity in (0.0, *sparsities):
-        own = layer(name, sparsity, batch)
-        if bench.device.sm < 70:
-            own = replace(own, weights=rounded(own.weights))
-        for tier in SPARSE if sparsity else (DENSE,):
-            try:
-                for way, code in ways_of(board, own, tier):
-                    modules = tuple(bench.modules.load(kernel.ptx) for kernel in code.kernels)
-                    found.append(_Ours(tier, way, sparsity, own, code, modules))
-            except TargetError as error:
-                note = f"{tier}: {str(error).splitlines()[0]}"
-                if note not in bench.session.notes():
-                    bench.session.note(note)
-    return found
+def _load(bench: Bench, case: Case, modules: dict[str, Loaded]) -> None:
+    """Modules of the case's kernels, by their text, unless they are there."""
+    for made in case.made:
+        for kernel in made.code.kernels:
+            if kernel.ptx not in modules:
+                modules[kernel.ptx] = bench.modules.load(kernel.ptx)
+    for note in case.notes:
+        if note not in bench.session.notes():
+            bench.session.note(note)
 
 
-def _measure(bench: Bench, name: str, batch: int, ours: list[_Ours]) -> None:
-    dense = next(one.layer for one in ours if one.tier == DENSE)
-    layers = {one.sparsity: one.layer for one in ours if one.sparsity}
-    data, flush = Data(dense), Buffer(2 * bench.device.l2)
-    placed: list[Placed] = []
-    graphs: list[Graph] = []
-    want = references({0.0: dense, **layers}, data)
-    entrants: list[_Entrant] = []
-    for own in ours:
-        with bench.session.attempt(f"{name}, batch {batch}, {own.way} {own.sparsity}"):
-            one = Placed.of(own.code, own.modules, data)
-            placed.append(one)
-            fill(data.y, _NOT_WRITTEN, bench.stream)
-            one.launch(bench.stream)
-            call("cuStreamSynchronize", bench.stream)
-            wrong = _within(error(own.layer, data, want[own.sparsity]), _LIMITS.get(own.tier, _LIMIT))
-            ways = [_graph(bench, one, calls) for calls in (1, 1 if bench.session.emulated else _CALLS)]
-            graphs += ways
-            entrants.append(
-                _Entrant(own.tier, own.way, own.sparsity, wrong, *(partial(way.launch, bench.stream) for way in ways))
-            )
-    if (torch_layers := _pytorch(bench)) is not None:
-        others = torch_layers.TorchLayers(dense, layers, data.images, bench.stream, bench.session.emulated)
-        entrants += _others(bench, name, others, want)
-    _time(bench, name, batch, dense, entrants, flush)
-    entrants.clear()
-    if torch_layers is not None:
-        del others
-        torch_layers.release()
-    for graph in graphs:
-        graph.free()
-    for one in placed:
-        one.free()
-    data.free()
-    flush.free()
-    for own in ours:
-        for module in own.modules:
-            module.unload()
+def _measure(bench: Bench, name: str, batch: int, case: Case, modules: Mapping[str, Loaded]) -> None:
+    """All ways and all peers."""
+    session, dense, entrants = bench.session, case.layers[0.0], list[_Entrant]()
+    calls = 1 if session.emulated else _CALLS
+    with ExitStack() as stack:
+        data, flush = Data(dense), Buffer(2 * bench.device.l2)
+        stack.callback(data.free)
+        stack.callback(flush.free)
+        want = references(case.layers, data)
+        for made in case.made:
+            with session.attempt(f"{name}, batch {batch}, {made.way} {made.sparsity}"):
+                one = Placed.of(made.code, [modules[kernel.ptx] for kernel in made.code.kernels], data)
+                stack.callback(one.free)
+                fill(data.y, _NOT_WRITTEN, bench.stream)
+                one.launch(bench.stream)
+                call("cuStreamSynchronize", bench.stream)
+                wrong = error(case.layers[made.sparsity], data, want[made.sparsity])
+                _within(wrong, _LIMITS.get(made.tier, _LIMIT))
+                graphs = [_graph(bench, one, count) for count in (1, calls)]
+                for graph in graphs:
+                    stack.callback(graph.free)
+                ways = (partial(graph.launch, bench.stream) for graph in graphs)
+                entrants.append(_Entrant(made.tier, made.way, made.sparsity, wrong, *ways))
+        if (torch_layers := _pytorch(bench)) is not None:
+            stack.callback(torch_layers.release)
+            sparse = {sparsity: own for sparsity, own in case.layers.items() if sparsity}
+            others = torch_layers.TorchLayers(dense, sparse, data.images, bench.stream, session.emulated)
+            entrants += _others(bench, name, others, want)
+            del others
+        _time(bench, name, batch, dense, entrants, flush)
+        entrants.clear()
 
 
 def _graph(bench: Bench, one: Placed, calls: int) -> Graph:

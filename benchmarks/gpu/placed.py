@@ -19,11 +19,12 @@ from targets.cuda.kernel import Code
 from targets.cuda.layer import ConvLayer, Planes
 from targets.cuda.ranking import settings, ways
 
-__all__ = ["TEMPLATE", "TIERS", "Data", "Placed", "checked", "error", "references", "ways_of"]
+__all__ = ["DENSE", "SPARSE", "TEMPLATE", "TIERS", "Data", "Placed", "checked", "error", "references", "ways_of"]
 
 TEMPLATE = "template"  # t1 by the route as published
-TIERS = ("t1", "t1c", "t1h", "t2", TEMPLATE, "t3")  # the last one skips no zeros
-_WAYS = 2
+SPARSE, DENSE = ("t1", "t1c", "t1h", "t2", TEMPLATE), "t3"
+TIERS = (*SPARSE, DENSE)
+_WAYS = 2  # of a tier
 _SLACK = 1 << 16  # elements behind an array that loads may touch
 _IMAGES = 4  # that differ; all others are multiples of them
 
@@ -35,7 +36,7 @@ def ways_of(board: Board, layer: ConvLayer, tier: str) -> Iterator[tuple[str, Co
     types = (x, TensorType(DType.F32, layer.weights.shape))
     geometry = Geometry.of(op, types, op.infer(types)[0], layer.density, DType.F32)
     own, route = ("t1", "template") if tier == TEMPLATE else (tier, "direct")
-    for way in ways(board, geometry, own)[:_WAYS]:
+    for way in ways(board, geometry, own)[: 1 if tier == TEMPLATE else _WAYS]:
         yield way.replace(own, tier, 1), code_of(layer, settings(board, geometry, way), route)
 
 
