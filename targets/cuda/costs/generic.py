@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from packer.ir import DType
-from packer.ir.ops import Conv, ConvTranspose, Lrn, Normalize, Pool, Resize, Softmax
+from packer.ir.ops import Binary, Conv, ConvTranspose, Lrn, Normalize, Op, Pool, Resize, ScaleShift, Softmax, Unary
 from targets.base import Work
 from targets.cuda.board import Board
 from targets.cuda.costs.memory import SECTOR
@@ -14,32 +15,53 @@ from targets.cuda.demand import Demand, held, parts_of
 __all__ = ["generic"]
 
 _THREADS, _REGISTERS, _WARP = 256, 48, 32
-_READ, _ONCE = 4, 30  # instructions of a thread for an element that it reads, and for one that it makes
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """What kernels of a family do for an element of the output: `once` instructions and `each` for an element that is
+    read, of which a `share` comes from the second-level cache again. A thread makes `together` of them."""
+
+    once: float = 40
+    each: float = 4
+    share: float = 1.0
+    together: float = 1.0
+
+
+_FAMILIES: dict[type[Op], _Family] = {
+    Binary: _Family(50, 7, 0.0, 3.0),
+    Unary: _Family(50, 7, 0.0, 3.0),
+    ScaleShift: _Family(50, 7, 0.0, 3.0),
+    Conv: _Family(10, 1, 0.2, 1.0),
+    Pool: _Family(20, 9, 1.6, 1.0),
+    Lrn: _Family(60, 7, 0.1, 6.0),
+}
+_OTHER = _Family()
 
 
 def generic(board: Board, work: Work, storage: DType) -> dict[str, float]:
     """Seconds of each of demand.BOUNDS, floats stored as `storage`."""
-    y = work.outputs[0]
+    y, own = work.outputs[0], _FAMILIES.get(type(work.op), _OTHER)
     size = _size(y.dtype, storage)
     moved = sum(t.elements * _size(t.dtype, storage) for t in (*work.inputs, *work.outputs) if t is not None)
-    reads = _reads(work)
-    threads = max(1, y.elements)
-    blocks, warps = -(-threads // _THREADS), _THREADS // _WARP
-    issued = _ONCE + _READ * reads
-    own = Demand(
+    reads, strides = _reads(work), getattr(work.op, "strides", ())
+    share = 0.8 if isinstance(work.op, Conv) and max(strides) > 1 else own.share  # lanes skip elements
+    blocks, warps = -(-max(1, y.elements) // int(_THREADS * own.together)), _THREADS // _WARP
+    issued = (own.once + own.each * reads) * own.together
+    demand = Demand(
         blocks=blocks,
         warps=warps,
         held=held(board, _THREADS, _REGISTERS, 0),
         slots=blocks * warps * issued,
         units=blocks * warps * reads,
         banks=0.0,
-        sectors=(threads * (reads + 1) * size + moved) / SECTOR,
+        sectors=(y.elements * reads * share * size + moved) / SECTOR,
         dram=moved,
         code=0.0,
         slices=1,
         alone=issued + 2 * board.memory_cycles,
     )
-    return parts_of(own, board)
+    return parts_of(demand, board)
 
 
 def _size(dtype: DType, storage: DType) -> int:
@@ -47,10 +69,10 @@ def _size(dtype: DType, storage: DType) -> int:
 
 
 def _reads(work: Work) -> float:
-    """Elements that a thread reads for one of the output."""
+    """Elements that are read for one of the output."""
     op, weights = work.op, work.inputs[1] if len(work.inputs) > 1 else None
     if isinstance(op, Conv | ConvTranspose) and weights is not None:
-        return 2.0 * math.prod(weights.shape[1:])
+        return float(math.prod(weights.shape[1:]))
     if isinstance(op, Pool):
         return float(math.prod(op.kernel))
     if isinstance(op, Lrn):

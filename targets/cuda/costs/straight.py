@@ -12,6 +12,7 @@ from targets.cuda.costs.memory import SECTOR, again, sectors
 from targets.cuda.demand import Demand, held, parts_of
 from targets.cuda.emit import CHUNK, Settings
 from targets.cuda.emit.arithmetic import arithmetic_of
+from targets.cuda.emit.half2 import MOST
 from targets.cuda.emit.window import AHEAD
 from targets.cuda.geometry import Geometry
 from targets.cuda.model.machine import bytes_of_code
@@ -94,7 +95,8 @@ def _demand(
 ) -> Demand:
     """Of an entry: instructions of a warp, and sectors of all blocks."""
     blocks, every = tiles * slices, tiles * slices * warps
-    issued = products + shared + accesses + rest
+    wide = 2 * products / MOST if settings.arithmetic == "half2" else 0.0  # halves that become floats
+    issued = products + shared + accesses + rest + 2 * wide
     holds = held(board, settings.threads, settings.registers, shared_bytes)
     written = layer.filters * layer.pixels * layer.size * slices / math.ceil(layer.each / settings.channels)
     written /= layer.group
@@ -103,7 +105,7 @@ def _demand(
         warps=warps,
         held=holds,
         slots=every * (issued - board.dual_issue * min(shared + accesses, products)),
-        units=every * max(products * _WARP / board.lanes, shared, accesses),
+        units=every * max(products * _WARP / board.lanes, shared, accesses, wide),
         banks=every * shared * conflicts,
         sectors=touched + stored,
         dram=again(board, layer.source * layer.images, touched * SECTOR, blocks, holds, tiles)

@@ -16,16 +16,16 @@ from targets.base import TargetError
 from targets.cuda.emit.element import narrow
 from targets.cuda.emit.ptx import Builder, f32
 
-__all__ = ["Half2"]
+__all__ = ["MOST", "Half2"]
 
-_MOST = 16
+MOST = 16
 _LARGEST = 65_504
 
 
 class Half2:
     """Sums of two pixels, which begin as the bias; operands are a half of each.
 
-    A sum in halves takes _MOST products or a few more, up to the end of a chunk. Then it is added to one in float32,
+    A sum in halves takes MOST products or a few more, up to the end of a chunk. Then it is added to one in float32,
     and begins anew.
     """
 
@@ -61,7 +61,7 @@ class Half2:
 
     def settle(self) -> None:
         """The end of a chunk: sums of enough products go to float32."""
-        for k in [k for k in self._halves if self._products[k] >= _MOST]:
+        for k in [k for k in self._halves if self._products[k] >= MOST]:
             self._add(k)
 
     def sums(self) -> list[list[str]]:

@@ -61,6 +61,8 @@ def cost_of(code: str, sm: int) -> Cost:
         return Cost("half", 1)
     if type == "f64" and kind != "mov":
         return Cost("double", _SLOW.get(kind, 1))
+    if (kind, type) == ("mov", "b32"):  # the same register by another name, or a constant in its place
+        return Cost("integer", 0)
     return Cost("integer", _integer(kind, rest, type, sm))
 
 

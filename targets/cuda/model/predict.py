@@ -109,7 +109,7 @@ def _slots(classes: Mapping[str, float], board: Board, machine: MachineCode | No
     if machine is not None:
         return every * (1 - machine.together / machine.instructions)
     memory = classes.get("shared", 0.0) + classes.get("global", 0.0)
-    return every - board.dual_issue * min(memory, classes.get("ffma", 0.0))
+    return every - board.dual_issue * min(memory, classes.get("ffma", 0.0) + classes.get("half", 0.0))
 
 
 def _alone(counts: Counts, board: Board) -> float:

@@ -55,7 +55,7 @@ def predicted(layer: ConvLayer, name: str) -> float:
 
 
 @pytest.mark.parametrize("density", [0.1, 0.4])
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", [*TIERS, "t1h"])
 def test_costs_agree_with_the_model(tier: str, density: float) -> None:
     ratios = []
     for shape in LAYERS:

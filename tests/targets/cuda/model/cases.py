@@ -100,6 +100,9 @@ CASES: dict[str, Callable[[], Case]] = {
     "t1 of halves": lambda: _sparse(_halves(_RESNET)),
     "t3": lambda: _conv(_RESNET, dense.conv(_layer((64, 16, 3, 3), 1, (28, 28), pads=_ONE))),
     "t3 of single pixels": lambda: _conv(_POINTS, dense.conv(_POINTS)),
+    "t1h": lambda: _conv(
+        _halves(_RESNET), Code(tuple(emit(_halves(_RESNET), settings_of(_RESNET, arithmetic="half2"))), (0,))
+    ),
     "t2": lambda: _conv(_RESNET, stream.conv(_RESNET)),
     "t2 of two images": lambda: _conv(_DEEP, stream.conv(_DEEP)),
     "product": lambda: _product((70, 40), (40, 90), False),
