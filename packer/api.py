@@ -95,19 +95,19 @@ def pack(
     `model` is a path or an onnx.ModelProto. `shapes` pins the shapes of inputs by name, `constants` the values. Each
     target gets a program for every number of `cores` (none: those its board names); they share weights, and give the
     same bits unless there are `partial_sums`. `search` is the planner's strategy, or its name.
-    `implementation` is used by every node that offers it, such as "im2col-nhwc" by convolutions; by default the
-    cheapest one is. `winograd` says which of Winograd's algorithms may be chosen: "off" none, "strict" those whose
-    error stays near that of others, "fast" all. `precision` is what weights are rounded to: "f32" not at all, "f16", or
-    "bf16", with which inputs are rounded too where the target has faster products of bf16. A layer with a weight beyond
-    the type's largest number stays float32; on GPUs "f16" allows products of halves. There `weight_rounding` says
-    whether weights are rounded to the 20 bits that an instruction holds: "off", "20bit", or while outputs move by less
-    than 1e-3 of the largest number ("auto") or by less than a number that is given, small layers staying exact first;
-    `activations` how floats are stored, "f32" or "f16"; `placement` whether operators run where they cost least
-    ("cost") or on the GPU wherever they can ("device"); `device_code` whether there is machine code beside the PTX
-    ("cubin"), or PTX alone ("ptx"), which the device compiles when it first loads it; `cuda_route` whether sparse
-    convolutions become code directly ("direct"), or by way of CUDA C++ for their shapes, whose multiply-adds of zeros
-    are deleted ("template"; the same results, float32 only). Behind a target with a GPU come the programs of its
-    processor alone.
+    `implementation` is used by every node that offers it, such as "im2col-nhwc" by convolutions (not in the programs
+    that come behind those of a GPU); by default the cheapest one is. `winograd` says which of Winograd's algorithms may
+    be chosen: "off" none, "strict" those whose error stays near that of others, "fast" all. `precision` is what weights
+    are rounded to: "f32" not at all, "f16", or "bf16", with which inputs are rounded too where the target has faster
+    products of bf16. A layer with a weight beyond the type's largest number stays float32; on GPUs "f16" allows
+    products of halves. There `weight_rounding` says whether weights are rounded to the 20 bits that an instruction
+    holds: "off", "20bit", or while outputs move by less than 1e-3 of the largest number ("auto") or by less than a
+    number that is given, small layers staying exact first; `activations` how floats are stored, "f32" or "f16";
+    `placement` whether operators run where they cost least ("cost") or on the GPU wherever they can ("device");
+    `device_code` whether there is machine code beside the PTX ("cubin"), or PTX alone ("ptx"), which the device
+    compiles when it first loads it; `cuda_route` whether sparse convolutions become code directly ("direct"), or by way
+    of CUDA C++ for their shapes, whose multiply-adds of zeros are deleted ("template"; the same results, float32 only).
+    Behind a target with a GPU come the programs of its processor alone.
     `measured` has what is known of the devices that targets (by name) stand for; without it costs are those of the
     targets' models, and the same model gives the same bundle anywhere.
     With `golden` the bundle carries a sample and the tolerances (|got - want| <= atol + rtol * max|want|) its self-test
@@ -180,6 +180,7 @@ def compile_model(
         "device_code": device_code,
         "cuda_route": cuda_route,
     }
+    asked = {resolve(name, **settings).name for name in targets}
     chosen = _with_fallbacks(targets, settings)
     chosen = [known[target.name].on(target) if target.name in known else target for target in chosen]
     if not chosen:
@@ -204,7 +205,8 @@ def compile_model(
             counts = target.core_counts
         made = make_plans(
             graph, target, counts,
-            implementation=implementation, search=search, partial_sums=partial_sums, records=records,
+            implementation=implementation if target.name in asked else None,
+            search=search, partial_sums=partial_sums, records=records,
         )  # fmt: skip
         plans += ((target, within_budget(plan, inputs)) for plan in made)
     roundings = [rounding_of(plan) for _, plan in plans]

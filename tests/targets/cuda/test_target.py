@@ -80,6 +80,15 @@ def test_programs_of_the_processor_follow() -> None:
     assert len(others) == 4
 
 
+@pytest.mark.parametrize("tier", ["t1", "t2", "t3"])
+def test_a_tier_may_be_asked_for(tier: str) -> None:
+    """The processor's programs know no tiers; theirs are as ever."""
+    device, *others = compiled(implementation=tier)
+    algorithms = [d.algorithm for d in parse_plan(device.plan).decisions if d.operator == "Conv"]
+    assert algorithms == [tier] * 5
+    assert [p.plan for p in others] == [p.plan for p in compiled()[1:]]
+
+
 def test_what_can_runs_on_the_device() -> None:
     program = compiled()[0]
     on_host = [step.kernel for step in program.steps if step.kernel not in DEVICE_KERNELS]
