@@ -23,6 +23,21 @@ ERT_INLINE vf fold_join(int fold, vf a, vf b) {
   return fold == ERT_FOLD_MAX ? vmax_nan(a, b) : fold == ERT_FOLD_MIN ? vmin_nan(a, b) : a + b;
 }
 
+/* Returns what `of` gives, which is compiled for each fold by itself. */
+#define FOLD_EACH(fold, of, ...)               \
+  switch (fold) {                              \
+    case ERT_FOLD_SUM:                         \
+      return of(ERT_FOLD_SUM, __VA_ARGS__);    \
+    case ERT_FOLD_ABS:                         \
+      return of(ERT_FOLD_ABS, __VA_ARGS__);    \
+    case ERT_FOLD_SQUARE:                      \
+      return of(ERT_FOLD_SQUARE, __VA_ARGS__); \
+    case ERT_FOLD_MAX:                         \
+      return of(ERT_FOLD_MAX, __VA_ARGS__);    \
+    default:                                   \
+      return of(ERT_FOLD_MIN, __VA_ARGS__);    \
+  }
+
 /* All lanes into one. */
 ERT_INLINE float fold_lanes(int fold, vf v) {
 #if ERT_VECTOR_BYTES == 64
@@ -64,18 +79,7 @@ ERT_INLINE float fold_row_of(int fold, float acc, float shift, const float *x, s
 }
 
 static float f32_fold_row(int fold, float acc, float shift, const float *x, size_t n) {
-  switch (fold) {
-    case ERT_FOLD_SUM:
-      return fold_row_of(ERT_FOLD_SUM, acc, shift, x, n);
-    case ERT_FOLD_ABS:
-      return fold_row_of(ERT_FOLD_ABS, acc, shift, x, n);
-    case ERT_FOLD_SQUARE:
-      return fold_row_of(ERT_FOLD_SQUARE, acc, shift, x, n);
-    case ERT_FOLD_MAX:
-      return fold_row_of(ERT_FOLD_MAX, acc, shift, x, n);
-    default:
-      return fold_row_of(ERT_FOLD_MIN, acc, shift, x, n);
-  }
+  FOLD_EACH(fold, fold_row_of, acc, shift, x, n);
 }
 
 /* Of each run of 2 n lanes of a, then of b, the first n lanes joined with the last n. */
@@ -125,23 +129,7 @@ ERT_INLINE void fold_rows_of(int fold, const float *x, ptrdiff_t stride, size_t 
 }
 
 static void f32_fold_rows(int fold, const float *x, ptrdiff_t stride, size_t n, size_t rows, float *y) {
-  switch (fold) {
-    case ERT_FOLD_SUM:
-      fold_rows_of(ERT_FOLD_SUM, x, stride, n, rows, y);
-      return;
-    case ERT_FOLD_ABS:
-      fold_rows_of(ERT_FOLD_ABS, x, stride, n, rows, y);
-      return;
-    case ERT_FOLD_SQUARE:
-      fold_rows_of(ERT_FOLD_SQUARE, x, stride, n, rows, y);
-      return;
-    case ERT_FOLD_MAX:
-      fold_rows_of(ERT_FOLD_MAX, x, stride, n, rows, y);
-      return;
-    default:
-      fold_rows_of(ERT_FOLD_MIN, x, stride, n, rows, y);
-      return;
-  }
+  FOLD_EACH(fold, fold_rows_of, x, stride, n, rows, y);
 }
 
 /* `count` vectors of columns, the last of which has `part` of them; the rows of a column one after the other. */
@@ -169,23 +157,7 @@ ERT_INLINE void fold_columns_of(int fold, const float *x, ptrdiff_t stride, size
 }
 
 static void f32_fold_columns(int fold, const float *x, ptrdiff_t stride, size_t rows, float *acc, size_t width) {
-  switch (fold) {
-    case ERT_FOLD_SUM:
-      fold_columns_of(ERT_FOLD_SUM, x, stride, rows, acc, width);
-      return;
-    case ERT_FOLD_ABS:
-      fold_columns_of(ERT_FOLD_ABS, x, stride, rows, acc, width);
-      return;
-    case ERT_FOLD_SQUARE:
-      fold_columns_of(ERT_FOLD_SQUARE, x, stride, rows, acc, width);
-      return;
-    case ERT_FOLD_MAX:
-      fold_columns_of(ERT_FOLD_MAX, x, stride, rows, acc, width);
-      return;
-    default:
-      fold_columns_of(ERT_FOLD_MIN, x, stride, rows, acc, width);
-      return;
-  }
+  FOLD_EACH(fold, fold_columns_of, x, stride, rows, acc, width);
 }
 
 static void f32_center(float mean, float scale, const float *x, float *y, size_t n) {
