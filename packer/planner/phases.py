@@ -7,9 +7,10 @@ that only use what they made themselves run on without waiting, as long as that 
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from packer.bundle.model import ALL_CORES, Place, Step
 from packer.ir import Box, whole
@@ -90,20 +91,25 @@ class Phases:
         lies in a cache, and other memory need not."""
         if self.cores == 1:
             return
-        batches = list(pairwise((*self._batches, len(self.steps))))
-        touched = [{b for step in self.steps[begin:end] for b in self._buffers(step)} for begin, end in batches]
-        numbered = list(enumerate(touched))
-        first = {buffer: i for i, own in reversed(numbered) for buffer in own}
-        last = {buffer: i for i, own in numbered for buffer in own}
-        freed = added = 0  # bytes in this phase; phases
+        batches = list(itertools.pairwise((*self._batches, len(self.steps))))
+        spans: dict[int, tuple[int, int]] = {}  # the first and last batch in which each buffer is used
         for i, (begin, end) in enumerate(batches):
-            made = sum(self.tensors.buffers[b].bytes for b in touched[i] if first[b] == i)
-            if begin > 0 and self.steps[begin].phase + added > self.steps[begin - 1].phase:
-                freed = 0
-            elif min(freed, made) >= WORTH_WAITING:
-                freed, added = 0, added + 1
-            freed += sum(self.tensors.buffers[b].bytes for b in touched[i] if last[b] == i)
-            self.steps[begin:end] = [replace(step, phase=step.phase + added) for step in self.steps[begin:end]]
+            for buffer in itertools.chain.from_iterable(map(self._buffers, self.steps[begin:end])):
+                spans[buffer] = (spans.get(buffer, (i, i))[0], i)
+        taken: Counter[int] = Counter()  # bytes, by batch
+        freed: Counter[int] = Counter()
+        for buffer, (first, last) in spans.items():
+            taken[first] += self.tensors.buffers[buffer].bytes
+            freed[last] += self.tensors.buffers[buffer].bytes
+        before = free = added = 0  # the phase of the batch before; bytes freed in this one; phases
+        for i, (begin, end) in enumerate(batches):
+            phase = self.steps[begin].phase
+            if phase > before:
+                free = 0
+            elif min(free, taken[i]) >= WORTH_WAITING:
+                free, added = 0, added + 1
+            before, free = phase, free + freed[i]
+            self.steps[begin:end] = [replace(step, phase=phase + added) for step in self.steps[begin:end]]
 
     def _buffers(self, step: Step) -> Iterator[int]:
         """Those in the arena that a step touches."""
