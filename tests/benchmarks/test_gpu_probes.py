@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.gpu import probes
-from tests.targets.cuda.driver import DEFAULT, Buffer, Module, counters, device, launch, library
+from tests.targets.cuda.driver import DEFAULT, Buffer, Module, counters, device, launch, reset_counters
 
 BLOCKS, STEPS, LOOPS = 3, 5, 7
 THREADS = BLOCKS * probes.THREADS
@@ -18,7 +18,7 @@ def counted(ptx: str, entry: str) -> tuple[dict, np.ndarray]:
     x = np.arange(BYTES // 4, dtype=np.float32)
     with device(**DEFAULT):
         buffers = [Buffer(x), Buffer(np.zeros_like(x)), Buffer(np.array([LOOPS], np.uint32))]
-        library().edgertEmulatorResetCounters()
+        reset_counters()
         launch(Module(ptx).function(entry), (BLOCKS,), (probes.THREADS,), *buffers)
         found = buffers[1].read(np.float32)
         return counters(), found

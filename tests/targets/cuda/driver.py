@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import cache
 
 import numpy as np
+import pytest
 
 from benchmarks.gpu import driver
 from benchmarks.gpu.build import ROOT, build
@@ -31,6 +32,7 @@ __all__ = [
     "launch",
     "library",
     "operate",
+    "reset_counters",
     "synchronize",
 ]
 
@@ -51,6 +53,14 @@ def library() -> ctypes.CDLL:
         found.edgertEmulatorObjects.restype = ctypes.c_uint64
         found.edgertEmulatorBytes.restype = ctypes.c_uint64
     return found
+
+
+def reset_counters() -> None:
+    """The counters begin anew. A device has none: a test that asks for them is skipped there."""
+    library()
+    if not emulated():
+        pytest.skip("the emulator counts")
+    library().edgertEmulatorResetCounters()
 
 
 def counters() -> dict:

@@ -20,6 +20,7 @@ from tests.targets.cuda.driver import (
     kernel,
     launch,
     library,
+    reset_counters,
     synchronize,
 )
 
@@ -392,7 +393,7 @@ def test_damaged_text_is_refused_or_loaded(seed: int) -> None:
 
 def test_counters() -> None:
     with device(**DEFAULT):
-        library().edgertEmulatorResetCounters()
+        reset_counters()
         a = Buffer(np.zeros(1024, np.float32))
         body = "mad.wide.u32 %d0, %t, 4, %a0; ld.global.f32 %f0, [%d0]; fma.rn.f32 %f0, %f0, %f0, %f0;"
         run(kernel(body, 1), a, grid=8, block=128)
@@ -401,7 +402,7 @@ def test_counters() -> None:
         assert (counts["launches"], counts["blocks"]) == (1, 8)
         assert counts["global_requests"] == 32
         assert counts["global_sectors"] == 32 * 4
-        library().edgertEmulatorResetCounters()
+        reset_counters()
         body = ".shared .u32 room[1024]; mov.u32 %r0, room; mad.lo.u32 %r0, %t, 128, %r0; st.shared.u32 [%r0], %t;"
         run(kernel(body, 1), a, block=32)
         assert counters()["shared_cycles"] == 32

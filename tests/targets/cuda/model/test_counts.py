@@ -6,14 +6,14 @@ import pytest
 
 from targets.cuda.model import count
 from targets.cuda.model.walk import Counts
-from tests.targets.cuda.driver import counters, library
+from tests.targets.cuda.driver import counters, reset_counters
 from tests.targets.cuda.launch import run
 from tests.targets.cuda.model.cases import CASES, Case, constants
 
 
 def executed(case: Case) -> dict[str, float]:
     """What the emulator counts."""
-    library().edgertEmulatorResetCounters()
+    reset_counters()
     run(case.code, case.inputs, case.outputs)
     found = counters()
     found["issued"] = sum(warps for warps, _ in found.pop("instructions").values())

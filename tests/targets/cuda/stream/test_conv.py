@@ -15,7 +15,7 @@ from targets.cuda.layer import ConvLayer
 from targets.cuda.stream import Settings, conv, settings_of
 from targets.cuda.stream.pack import stream_of
 from targets.cuda.stream.tile import RUN, tile_of
-from tests.targets.cuda.driver import counters, library
+from tests.targets.cuda.driver import counters, reset_counters
 from tests.targets.cuda.executed import data_of, expected
 from tests.targets.cuda.launch import run
 from tests.targets.cuda.layers import ACTIVATIONS, any_layer, layer_of, with_halves
@@ -108,7 +108,7 @@ def test_pairs_are_the_weights() -> None:
 def test_few_cycles_of_shared_memory_for_a_multiply_add() -> None:
     """What these kernels wait for: one for a multiply-add, and two for a pair, which pixels share."""
     layer = layer_of(sparse(64, 64, 3, 3, density=0.3), (14, 14), pads=(1, 1, 1, 1))
-    library().edgertEmulatorResetCounters()
+    reset_counters()
     check(layer)
     found = counters()
     assert found["shared_cycles"] < 1.35 * found["instructions"]["fma.f32"][0]
