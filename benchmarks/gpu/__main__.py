@@ -32,7 +32,7 @@ SECTIONS = {
     "operators": 190.0,
     "networks": 150.0,
     "supply": 40.0,
-    "pictures": 2.0,
+    "pictures": 0.0,
 }
 _BUILDS = ROOT / "build" / "gpu-session"
 

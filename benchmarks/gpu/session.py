@@ -37,17 +37,18 @@ class Session:
         self._saved = -math.inf
 
     def run(self, sections: Mapping[str, tuple[float, Callable[[], None]]]) -> None:
-        """Sections in order, each with its share of the time; one that fails or is cut does not end the others."""
+        """Sections in order, each with its share of the time; one that fails or is cut does not end the others. Those
+        without a share are quick and run in any case."""
         left = sum(share for share, _ in sections.values())
         for name, (share, work) in sections.items():
             self._section = {"rows": []}
             self.result["sections"][name] = self._section
             remaining = self._end - time.monotonic()
-            self._deadline = time.monotonic() + remaining * share / left
+            self._deadline = time.monotonic() + (remaining * share / left if share else 0.0)
             left -= share
             began = time.monotonic()
             try:
-                if remaining <= 0:
+                if share and remaining <= 0:
                     raise CutError
                 with _alarm(self._deadline + _GRACE - began):
                     work()
