@@ -9,12 +9,12 @@ import pytest
 
 from benchmarks.cuda_codegen import ROUTES
 from benchmarks.cuda_operators import OPERATORS
-from benchmarks.cuda_tables import SHARES, SPARSITIES, packs, rows, tables
+from benchmarks.cuda_tables import SHARES, SPARSITIES, packs, predictions, rows, tables
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cuda.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("table", tables(rows(), packs()))
+@pytest.mark.parametrize("table", tables(rows(), packs(), predictions()))
 def test_tables_are_those_of_the_results(table: str) -> None:
     assert table in PAGE, "docs/cuda.md is old; paste what this prints: python -m benchmarks.cuda_tables"
 

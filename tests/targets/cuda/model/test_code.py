@@ -51,7 +51,8 @@ def test_instructions_are_those_of_the_disassembler(name: str, arch: str) -> Non
     assert set(machine.classes) <= set(CLASSES)
     assert sum(machine.classes.values()) == machine.instructions
     if name in CONVOLUTIONS:
-        assert real["ffma"] == pytest.approx(expected["ffma"], rel=0.03)
+        products = "ffma" if "ffma" in expected else "half"
+        assert real[products] == pytest.approx(expected[products], rel=0.03 if products == "ffma" else 0.2)
         assert sum(real.values()) == pytest.approx(sum(expected.values()), rel=0.15)
     assert 0.4 < sum(real.values()) / sum(expected.values()) < 1.3
 
