@@ -90,6 +90,20 @@ def test_both_routes_to_code_give_the_same_bits(models: Path, tmp_path: Path, na
     assert texts[0] != texts[1]
 
 
+@pytest.mark.parametrize(("storage", "tolerance"), [("f32", 1e-5), ("f16", 1e-2)])
+@pytest.mark.parametrize("tier", ["t1", "t1c", "t2", "t3"])
+def test_tiers(models: Path, tmp_path: Path, tier: str, storage: str, tolerance: float) -> None:
+    name = "lenet5_dns_sparse"
+    folder, options = models / "vectors" / name / "test_data_set_0", {"activations": storage, "implementation": tier}
+    x, want = tensor(folder / "input_0.pb"), tensor(folder / "output_0.pb")
+    path = tmp_path / "model.edge"
+    with emulated(models / "onnx" / f"{name}.onnx", path, weight_rounding="off", **options) as session:
+        (got,) = session.run({session.inputs[0].name: x}).values()
+    bundle = edgert.read(path)
+    assert tier in {decision.algorithm for decision in read_plan(bundle, bundle.programs[0]).decisions}
+    assert relative_error(got, want) < tolerance
+
+
 def test_streamed_weights(tmp_path: Path) -> None:
     """A convolution of much code for few pixels, and a fully connected layer, both of many zeros."""
     rng = np.random.default_rng(0)
