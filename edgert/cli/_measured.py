@@ -23,6 +23,7 @@ def read_measured(file: Path | None, device: str | None, targets: Sequence[str])
     name, for the one target. Says so on stderr. Nothing if no file is named and the usual one does not exist."""
     from edgert.fingerprint import this_device
     from packer.tune import Measured, Records, default_path
+    from targets.base import resolve
 
     path = file or default_path()
     if device is not None and len(targets) != 1:
@@ -41,7 +42,7 @@ def read_measured(file: Path | None, device: str | None, targets: Sequence[str])
         return {}
     calibrated = ", calibrated" if found.machine else ""
     typer.echo(f"using {count} measured times of {name}{calibrated} ({path}; --no-records: without)", err=True)
-    return {HOST if device is None else targets[0]: found}
+    return {HOST if device is None else resolve(targets[0]).name: found}
 
 
 def _named(records: Records, part: str) -> tuple[str, str]:

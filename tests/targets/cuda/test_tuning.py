@@ -87,7 +87,18 @@ def test_on_the_emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "impossible" not in done.output
     again = CliRunner().invoke(app, tune)
     assert "measured 0," in again.output
-    pack = ["pack", str(model), "-o", str(out), "--target", "jetson", "--device", "emulated", "--records", str(records)]
+    pack = [
+        "pack",
+        str(model),
+        "-o",
+        str(out),
+        "--target",
+        "jetson-tx2",
+        "--device",
+        "emulated",
+        "--records",
+        str(records),
+    ]
     done = CliRunner().invoke(app, [*pack, "--placement", "device", "--device-code", "ptx"])
     assert done.exit_code == 0, done.output
     assert "measured times of NVIDIA Tegra X2" in done.output
