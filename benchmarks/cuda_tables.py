@@ -70,11 +70,12 @@ def tables(measured: Sequence[Row], packed: Sequence[Pack], predicted: Sequence[
         for operator in OPERATORS
     ]
     found.append(_table(["operator", *map(str, SPARSITIES)], shares))
-    header = ["network", "packer", "ptxas", "bundle", "cubins", "PTX"]
+    header = ["network", "clock", "packer", "ptxas", "load", "bundle", "cubins", "PTX"]
     networks = [
         [
             row.network if row.zeros is None else f"{row.network}, {row.zeros} % zeros",
-            *(f"{seconds:.0f} s" for seconds in (row.packer, row.assemblers)),
+            *(f"{seconds:.0f} s" for seconds in (row.seconds, row.packer, row.assemblers)),
+            f"{row.load:.0f}",
             *(f"{size / 1e6:.1f} MB" for size in (row.bundle, row.cubins, row.ptx)),
         ]
         for row in packed
