@@ -84,9 +84,11 @@ class Session:
 
     @contextmanager
     def attempt(self, what: str) -> Iterator[None]:
-        """An error inside is noted, and ends nothing else."""
+        """An error inside is noted, and ends nothing else; so is a package that is not there."""
         try:
             yield
+        except ModuleNotFoundError as error:
+            self.note(f"{what} left out: {error}")
         except Exception as error:
             self.note(f"{what} failed: {_short(error)}")
 

@@ -23,7 +23,7 @@ typedef struct header {
   uint8_t zero[48];
 } header;
 
-static const char magic[8] = "EDGECODE";
+static const char magic[8] = {'E', 'D', 'G', 'E', 'C', 'O', 'D', 'E'};
 
 typedef struct path {
   char s[ERT_CACHE_PATH + 2 * ERT_SHA256_BYTES + 64];
