@@ -10,7 +10,7 @@
 
 enum { MARK_AT = 8, MACHINE_AT = 18, FLAGS_AT = 48, LENGTH_AT = 64, SUM_AT = 72, MACHINE_CUDA = 190 };
 
-static const char mark[8] = "EMULATED";
+static const char mark[8] = {'E', 'M', 'U', 'L', 'A', 'T', 'E', 'D'};
 
 static uint64_t sum(const char *bytes, size_t count) {
   uint64_t h = 1469598103934665603u;
