@@ -41,7 +41,7 @@ EMU_EXTREMES(float, least, greatest)
 
 #define OPERATION(operation, expression)                                               \
   case operation:                                                                      \
-    _Pragma("GCC ivdep") for (unsigned i = 0; i < count; i++) {                        \
+    INDEPENDENT for (unsigned i = 0; i < count; i++) {                                 \
       float x = (float)a[i], y = b ? (float)b[i] : 0.0f, z = c ? (float)c[i] : 0.0f;   \
       (void)y, (void)z;                                                                \
       if (ftz) x = flush(x), y = flush(y), z = flush(z);                               \

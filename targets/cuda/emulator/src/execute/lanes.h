@@ -6,8 +6,15 @@
 #include "base/device.h"
 #include "ptx/program.h"
 
+/* Iterations of the loop behind it do not depend on each other. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define INDEPENDENT _Pragma("GCC ivdep")
+#else
+#define INDEPENDENT
+#endif
+
 /* A loop over the lanes: rows either coincide or do not overlap. */
-#define EACH _Pragma("GCC ivdep") for (unsigned i = 0; i < EMU_WARP; i++)
+#define EACH INDEPENDENT for (unsigned i = 0; i < EMU_WARP; i++)
 
 /* Compiled for several instruction sets; the loader picks one. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
