@@ -18,7 +18,7 @@ from targets.base import TargetError
 from targets.cuda import dense, stream, template
 from targets.cuda.cache import Cache
 from targets.cuda.emit import emit
-from targets.cuda.geometry import Geometry
+from targets.cuda.geometry import RESIDUAL, Geometry
 from targets.cuda.kernel import Code
 from targets.cuda.layer import ConvLayer
 from targets.cuda.ranking import Way
@@ -36,7 +36,6 @@ _MOST_CODE = 72 << 10  # multiply-adds of a layer as instructions: 0.75 MB, whic
 _WIDEST = 128  # elements of a row under a window that straight-line code stages
 _LARGEST = 2048  # elements of a channel under 8 x 8 windows, which sparse layers stage
 _FEWEST = 8  # output channels of a group that share what a thread loads
-_RESIDUAL = 3  # input of a Conv
 
 
 def tiers(graph: Graph, node: Node, halves: bool, route: str) -> tuple[str, ...]:
@@ -115,7 +114,7 @@ def code_of(layer: ConvLayer, way: Way, route: str) -> Code:
             return stream.conv(layer, way)
         except TargetError:  # weights crowded in some channels: other settings
             return stream.conv(layer)
-    operands = (0,) if layer.added is None else (0, _RESIDUAL)
+    operands = (0,) if layer.added is None else (0, RESIDUAL)
     if route == "template":
         return Code(tuple(template.specialised(layer, way.channels, Cache.of_user())), operands)
     return Code(tuple(emit(layer, way)), operands)

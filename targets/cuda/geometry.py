@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from packer.ir import DType, TensorType
 from packer.ir.ops import Conv
 
-__all__ = ["Geometry"]
+__all__ = ["RESIDUAL", "Geometry"]
 
-_RESIDUAL = 3  # input of a Conv
+RESIDUAL = 3  # its number among the inputs of a `Conv` node; 0 is x
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Geometry:
             density,
             x.elements // x.shape[0] * storage.bytes,
             storage.bytes,
-            len(inputs) > _RESIDUAL and inputs[_RESIDUAL] is not None,
+            len(inputs) > RESIDUAL and inputs[RESIDUAL] is not None,
         )
 
     @property

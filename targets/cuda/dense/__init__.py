@@ -1,7 +1,7 @@
 """Dense convolutions and matrix products: blocks of sums in registers, operands staged in shared memory."""
 
-from targets.cuda.dense.conv import RESIDUAL, conv, tile_of
+from targets.cuda.dense.conv import conv, tile_of
 from targets.cuda.dense.matmul import matmul
 from targets.cuda.dense.tile import TILES, Tile
 
-__all__ = ["RESIDUAL", "TILES", "Tile", "conv", "matmul", "tile_of"]
+__all__ = ["TILES", "Tile", "conv", "matmul", "tile_of"]

@@ -17,12 +17,12 @@ from targets.cuda.dense.tile import Tile, choose
 from targets.cuda.emit.address import divide, pixel
 from targets.cuda.emit.ptx import Builder, module
 from targets.cuda.generic.access import address
+from targets.cuda.geometry import RESIDUAL
 from targets.cuda.kernel import Code, Kernel
 from targets.cuda.layer import ConvLayer, Planes
 
-__all__ = ["RESIDUAL", "conv", "tile_of"]
+__all__ = ["conv", "tile_of"]
 
-RESIDUAL = 3  # the residual's number among the inputs of a `Conv` node; 0 is x
 
 
 def tile_of(layer: ConvLayer) -> Tile:

@@ -8,12 +8,12 @@ import numpy as np
 
 from packer.ir import DType
 from targets.base import TargetError
-from targets.cuda.dense.conv import RESIDUAL
 from targets.cuda.emit.activation import activate
 from targets.cuda.emit.address import divide, pixel
 from targets.cuda.emit.element import fetch, store, widen
 from targets.cuda.emit.ptx import Builder, f32, module
 from targets.cuda.generic.access import address
+from targets.cuda.geometry import RESIDUAL
 from targets.cuda.kernel import Code, Kernel
 from targets.cuda.layer import ConvLayer, Planes
 from targets.cuda.stream.pack import Stream, stream_of

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from packer.ir import DType
 from packer.ir.ops import Conv
 from targets.cuda.array import Array
+from targets.cuda.geometry import RESIDUAL
 from targets.cuda.kernel import Code, Kernel
 from targets.cuda.layer import ConvLayer
 from tests.targets.cuda.launch import run
 
-__all__ = ["data_of", "execute", "expected"]
+__all__ = ["check", "data_of", "execute", "expected"]
 
 Data = tuple[np.ndarray, np.ndarray | None]  # input, residual
 
@@ -47,3 +49,16 @@ def expected(layer: ConvLayer, data: Data) -> np.ndarray:
     operands = (x, layer.weights, layer.bias, added)
     found = op.reference(*(None if operand is None else operand.astype(np.float64) for operand in operands))
     return np.asarray(found[0] if isinstance(found, tuple) else found)
+
+
+def check(layer: ConvLayer, code: Code, seed: int, tolerance: float) -> None:
+    """The outputs of a layer's step are those of float64, within 2e-3 where they are stored as f16; nothing else is
+    written."""
+    x, added = data_of(layer, seed)
+    inputs = [(layer.source.array(layer.images), x), None, None, None]
+    if added is not None and layer.added is not None:
+        inputs[RESIDUAL] = (layer.added.array(layer.images), added)
+    (found,) = run(code, inputs, [layer.target.array(layer.images)])
+    tolerance = 2e-3 if layer.target.dtype is DType.F16 else tolerance
+    want = expected(layer, (x, added))
+    np.testing.assert_allclose(found, want, rtol=tolerance, atol=tolerance * max(1, np.abs(want).max()))

@@ -10,24 +10,15 @@ import pytest
 from packer.ir import DType
 from packer.ir.ops import Activation
 from targets.base import TargetError
-from targets.cuda.dense import RESIDUAL, TILES, Tile, conv, tile_of
+from targets.cuda.dense import TILES, Tile, conv, tile_of
 from targets.cuda.dense.pack import terms_of
 from targets.cuda.layer import ConvLayer, Planes
-from tests.targets.cuda.executed import data_of, expected
-from tests.targets.cuda.launch import run
+from tests.targets.cuda import executed
 from tests.targets.cuda.layers import ACTIVATIONS, any_layer, layer_of, with_halves
 
 
 def check(layer: ConvLayer, tile: Tile | None = None, seed: int = 0) -> None:
-    """The layer's outputs are those of float64, and nothing else is written."""
-    data = data_of(layer, seed)
-    inputs = [(layer.source.array(layer.images), data[0]), None, None, None]
-    if data[1] is not None and layer.added is not None:
-        inputs[RESIDUAL] = (layer.added.array(layer.images), data[1])
-    (found,) = run(conv(layer, tile), inputs, [layer.target.array(layer.images)])
-    tolerance = 2e-3 if layer.target.dtype is DType.F16 else 2e-5
-    want = expected(layer, data)
-    np.testing.assert_allclose(found, want, rtol=tolerance, atol=tolerance * max(1, np.abs(want).max()))
+    executed.check(layer, conv(layer, tile), seed, 2e-5)
 
 
 def weighted(*shape: int, seed: int = 1) -> np.ndarray:

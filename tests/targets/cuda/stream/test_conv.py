@@ -7,30 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from packer.ir import DType
 from packer.ir.ops import Activation
 from targets.base import TargetError
-from targets.cuda.dense import RESIDUAL
 from targets.cuda.layer import ConvLayer
 from targets.cuda.stream import Settings, conv, settings_of
 from targets.cuda.stream.pack import stream_of
 from targets.cuda.stream.tile import RUN, tile_of
+from tests.targets.cuda import executed
 from tests.targets.cuda.driver import counters, reset_counters
-from tests.targets.cuda.executed import data_of, expected
-from tests.targets.cuda.launch import run
 from tests.targets.cuda.layers import ACTIVATIONS, any_layer, layer_of, with_halves
 
 
 def check(layer: ConvLayer, settings: Settings | None = None, seed: int = 0) -> None:
-    """The layer's outputs are those of float64, and nothing else is written."""
-    data = data_of(layer, seed)
-    inputs = [(layer.source.array(layer.images), data[0]), None, None, None]
-    if data[1] is not None and layer.added is not None:
-        inputs[RESIDUAL] = (layer.added.array(layer.images), data[1])
-    (found,) = run(conv(layer, settings), inputs, [layer.target.array(layer.images)])
-    tolerance = 2e-3 if layer.target.dtype is DType.F16 else 1e-5
-    want = expected(layer, data)
-    np.testing.assert_allclose(found, want, rtol=tolerance, atol=tolerance * max(1, np.abs(want).max()))
+    executed.check(layer, conv(layer, settings), seed, 1e-5)
 
 
 def sparse(*shape: int, density: float = 0.2, seed: int = 1) -> np.ndarray:
