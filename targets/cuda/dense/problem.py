@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from packer.ir import DType
 from packer.ir.ops import Activation
 from targets.cuda.array import Array
+from targets.cuda.dense.fold import Folded
 from targets.cuda.emit.activation import activate
 from targets.cuda.emit.address import divide
 from targets.cuda.emit.element import fetch, store, widen
@@ -15,6 +16,8 @@ from targets.cuda.emit.ptx import Builder
 from targets.cuda.generic.access import Walk, address, strides_over
 
 __all__ = ["Problem", "Side", "problem_of"]
+
+_WARP = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +80,26 @@ class Problem:
                 offset = b.new("r", "mad.lo.u32", index_or_none, stride, offset)
         return address(b, name, offset, side.dtype)
 
-    def finish(self, b: Builder, total: str, row: str, column: str, activation: Activation | None) -> None:
-        """Store activation(total + bias) as that element of the only product."""
+    def finish(
+        self, b: Builder, sum: Folded, outputs: int, first: str, surplus: bool, activation: Activation | None
+    ) -> None:
+        """Store activation(total + bias) of the only product, of what the lanes of a warp hold: sums of each row and of
+        so many columns from `first` on, with `surplus` of which there may be fewer. Other lanes return."""
+        row, place = divide(b, sum.number, outputs, _WARP)
+        column = b.new("r", "add.u32", first, place)
+        b.emit(f"@{sum.surplus} ret")
+        if sum.count > self.rows * outputs:
+            b.emit(f"@{b.new('p', 'setp.ge.u32', row, self.rows)} ret")
+        if surplus:
+            b.emit(f"@{b.new('p', 'setp.ge.u32', column, self.columns)} ret")
+        total = sum.value
         if self.bias is not None:
             at = self.place(b, "bias", self.bias, "", row, column)
             value = widen(b, self.bias.dtype, fetch(b, self.bias.dtype, f"[{at}]"))
             total = b.new("f", "add.rn.f32", total, value)
         at = self.place(b, "y", self.y, "", row, column)
         store(b, self.y.dtype, f"[{at}]", activate(b, total, activation))
+        b.emit("ret")
 
 
 def problem_of(a: Array, b: Array, y: Array, bias: Array | None) -> Problem:

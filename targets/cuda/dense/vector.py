@@ -14,7 +14,6 @@ from packer.ir import DType
 from packer.ir.ops import Activation
 from targets.cuda.dense.fold import fold, share
 from targets.cuda.dense.problem import Problem
-from targets.cuda.emit.address import divide
 from targets.cuda.emit.element import fetch, widen
 from targets.cuda.emit.ptx import Builder, f32, module
 from targets.cuda.generic.access import address
@@ -97,15 +96,8 @@ def _body(b: Builder, problem: Problem, activation: Activation | None, settings:
     shared = 0
     if parts > 1:
         sum, shared = share(b, sum, warp, part, settings.warps, parts)
-    row, place = divide(b, sum.number, settings.outputs, _WARP)
-    column = b.new("r", "mad.lo.u32", group, settings.outputs, place)
-    b.emit(f"@{sum.surplus} ret")
-    if sum.count > problem.rows * settings.outputs:
-        b.emit(f"@{b.new('p', 'setp.ge.u32', row, problem.rows)} ret")
-    if problem.columns % settings.outputs:
-        b.emit(f"@{b.new('p', 'setp.ge.u32', column, problem.columns)} ret")
-    problem.finish(b, sum.value, row, column, activation)
-    b.emit("ret")
+    first = b.new("r", "mul.lo.u32", group, settings.outputs)
+    problem.finish(b, sum, settings.outputs, first, problem.columns % settings.outputs > 0, activation)
     return shared
 
 

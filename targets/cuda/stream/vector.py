@@ -15,7 +15,6 @@ from packer.ir import DType
 from packer.ir.ops import Activation
 from targets.cuda.dense.fold import fold
 from targets.cuda.dense.problem import Problem
-from targets.cuda.emit.address import divide
 from targets.cuda.emit.element import fetch, widen
 from targets.cuda.emit.ptx import Builder, f32, module
 from targets.cuda.generic.access import address
@@ -100,15 +99,7 @@ def _body(b: Builder, problem: Problem, activation: Activation | None, deal: _De
     sums = [[b.new("f", "mov.f32", f32(0)) for _ in range(deal.each)] for _ in range(problem.rows)]
     _chunks(b, problem, deal, sums, thread, lane, first)
     sum = fold(b, [value for row in sums for value in row], lane)
-    row, place = divide(b, sum.number, deal.each, _WARP)
-    column = b.new("r", "add.u32", first, place)
-    b.emit(f"@{sum.surplus} ret")
-    if sum.count > problem.rows * deal.each:
-        b.emit(f"@{b.new('p', 'setp.ge.u32', row, problem.rows)} ret")
-    if problem.columns % deal.outputs:
-        b.emit(f"@{b.new('p', 'setp.ge.u32', column, problem.columns)} ret")
-    problem.finish(b, sum.value, row, column, activation)
-    b.emit("ret")
+    problem.finish(b, sum, deal.each, first, problem.columns % deal.outputs > 0, activation)
 
 
 def _chunks(
