@@ -32,14 +32,9 @@ def program_to_emulate(programs: Sequence[ProgramStatus], target: str | None) ->
     for program in programs:
         if program.device and target in (None, program.target):
             return program
-    if any(target in (None, program.target) and not program.target.startswith("cpu") for program in programs):
-        raise NoProgramError.of(
-            "no program for a device to emulate: every operator runs on the processor, where it costs least",
-            "Use the device wherever it can run them: edgert pack model.onnx --target jetson --placement device",
-        )
     raise NoProgramError.of(
         f"target {target!r}: no program for a device to emulate" if target else "no program for a device to emulate",
-        "Pack one: edgert pack model.onnx --target jetson",
+        "Pack one that runs on the device all it can: edgert pack model.onnx --target jetson --placement device",
     )
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BATCHES", "SPARSITIES", "operators"]
 
-SPARSITIES = (0.5, 0.7, 0.8, 0.9, 0.95)
+SPARSITIES = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95)
 BATCHES = (64, 1)
 HALVES = "t1h"
 _LIMITS = {HALVES: 3e-3}  # of the relative error

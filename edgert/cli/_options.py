@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 
 __all__ = [
+    "Activations",
     "AllowNative",
     "Bgr",
     "BundlePath",
+    "CodeCache",
     "Duration",
     "Emulate",
     "Inputs",
@@ -87,4 +89,7 @@ Winograd = Annotated[
     typer.Option(
         "--winograd", metavar="off|strict|fast", help="For 3x3 convolutions; strict: as exact as other algorithms."
     ),
+]
+Activations = Annotated[
+    str, typer.Option("--activations", metavar="f32|f16", help="How a GPU stores what lies between operators.")
 ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgert.cli._options import Json, Pins, Shapes, Winograd
+from edgert.cli._options import Activations, Json, Pins, Shapes, Winograd
 
 if TYPE_CHECKING:
     from edgert.decisions import Plan
@@ -47,9 +47,7 @@ def pack(
             help="To what instructions of a GPU hold; auto: while outputs move by less than 1e-3.",
         ),
     ] = "auto",
-    activations: Annotated[
-        str, typer.Option("--activations", metavar="f32|f16", help="How a GPU stores what lies between operators.")
-    ] = "f32",
+    activations: Activations = "f32",
     placement: Annotated[
         str, typer.Option("--placement", metavar="cost|device", help="A GPU runs what is faster there, or all it can.")
     ] = "cost",

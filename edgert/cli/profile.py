@@ -28,21 +28,12 @@ def profile(
     from edgert.cli._inputs import Pictures, read_inputs
     from edgert.cli._output import print_json, print_table
     from edgert.cli._progress import Progress
+    from edgert.cli._session import opened
     from edgert.profile import profile as measure
-    from edgert.session import load
 
     with (
         Progress("profile") as tell,
-        load(
-            bundle,
-            target,
-            threads,
-            isa,
-            allow_native=allow_native,
-            emulate=emulate,
-            code_cache=code_cache,
-            progress=lambda done: tell("device code", done),
-        ) as session,
+        opened(bundle, target, threads, isa, allow_native, emulate, code_cache, tell) as session,
     ):
         arrays = read_inputs(inputs, session.inputs, Pictures())
         found = measure(session, arrays, warmup, runs, lambda done: tell("runs", done))

@@ -55,25 +55,16 @@ def run(
     from edgert.cli._inputs import Pictures, read_inputs, read_labels
     from edgert.cli._output import print_json
     from edgert.cli._progress import Progress
+    from edgert.cli._session import opened
     from edgert.errors import InvalidArgumentError
     from edgert.samples import random_inputs
-    from edgert.session import load
 
     if output and output.suffix != ".npz":
         raise InvalidArgumentError(f"--output: expected a file .npz, got '{output}'")
     names = read_labels(labels) if labels else []
     with (
         Progress("run") as tell,
-        load(
-            bundle,
-            target,
-            threads,
-            isa,
-            allow_native=allow_native,
-            emulate=emulate,
-            code_cache=code_cache,
-            progress=lambda done: tell("device code", done),
-        ) as session,
+        opened(bundle, target, threads, isa, allow_native, emulate, code_cache, tell) as session,
     ):
         arrays = read_inputs(inputs, session.inputs, Pictures(mean, std, layout, bgr))
         missing = [info for info in session.inputs if info.name not in arrays]

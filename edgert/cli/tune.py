@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgert.cli._options import Json, Pins, Shapes, Winograd
+from edgert.cli._options import Activations, Json, Pins, Shapes, Winograd
 
 if TYPE_CHECKING:
     from packer.tune import CampaignReport
@@ -36,9 +36,7 @@ def tune(
     shape: Shapes = None,
     pin: Pins = None,
     winograd: Winograd = "strict",
-    activations: Annotated[
-        str, typer.Option("--activations", metavar="f32|f16", help="How a GPU stores what lies between operators.")
-    ] = "f32",
+    activations: Activations = "f32",
     emulate: Annotated[bool, typer.Option("--emulate", help="Measure an emulator of the GPU: to try it out.")] = False,
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="First measure the device itself: speeds, caches, waiting.")

@@ -156,7 +156,7 @@ def test_products_of_halves(models: Path, tmp_path: Path, name: str) -> None:
 def test_nothing_to_emulate_says_why(tmp_path: Path) -> None:
     network = random_network(0)
     pack(network.model, tmp_path / "model.edge", golden=False)
-    with pytest.raises(NoProgramError, match=r"edgert pack model\.onnx --target jetson$"):
+    with pytest.raises(NoProgramError, match=r"edgert pack model\.onnx --target jetson --placement device$"):
         edgert.load(tmp_path / "model.edge", emulate=True)
 
 
