@@ -30,7 +30,6 @@ __all__ = ["ROUTES", "code_of", "geometry_of", "layer_of", "tiers", "weights_of"
 
 ROUTES = ("direct", "template")  # emit/ or template/
 _INSTRUCTIONS = ("t1", "t1c")  # the tiers with weights in them
-_LARGEST_HALF = 65_504
 _SPARSE = 0.7  # density from which on skipping zeros cannot pay
 _MOST_CODE = 72 << 10  # multiply-adds of a layer as instructions: 0.75 MB, which no cache supplies
 _WIDEST = 128  # elements of a row under a window that straight-line code stages
@@ -63,7 +62,7 @@ def tiers(graph: Graph, node: Node, halves: bool, route: str) -> tuple[str, ...]
     found = ["t3", "t2", "t1"]
     if cache_resident(weights) is not None:
         found.append("t1c")
-    if halves and route == "direct" and np.abs(weights).max() <= _LARGEST_HALF:
+    if halves and route == "direct" and np.abs(weights).max() <= np.finfo(np.float16).max:
         found.append("t1h")
     return tuple(found)
 

@@ -103,17 +103,17 @@ class CudaTarget:
         return own if own and self.placement == "device" else (*own, *self.cpu.forms(graph, node))
 
     def seconds(self, work: Work, form: Form, distances: Sequence[int], core: int, active: int) -> float:
-        if tier_of(form.implementation) in _TIERS:
+        if _on_device(form):
             return seconds(self.board, work, form.implementation, self.storage)
         return self.cpu.seconds(work, form, distances, core, active)
 
     def bound(self, work: Work, form: Form) -> str:
-        if tier_of(form.implementation) in _TIERS:
+        if _on_device(form):
             return bound(self.board, work, form.implementation, self.storage)
         return self.cpu.bound(work, form)
 
     def weights(self, work: Work, form: Form) -> float:
-        return 0.0 if tier_of(form.implementation) in _TIERS else self.cpu.weights(work, form)
+        return 0.0 if _on_device(form) else self.cpu.weights(work, form)
 
     def reorder_seconds(self, type: TensorType, source: Layout, destination: Layout, core: int, active: int) -> float:
         here, there = (
@@ -128,23 +128,23 @@ class CudaTarget:
         return self.cpu.grain(graph, node)
 
     def work(self, graph: Graph, node: Node, form: Form) -> tuple[tuple[int, np.ndarray], ...]:
-        return () if tier_of(form.implementation) in _TIERS else self.cpu.work(graph, node, form)
+        return () if _on_device(form) else self.cpu.work(graph, node, form)
 
     def splittable(self, graph: Graph, node: Node, form: Form) -> bool:
-        return tier_of(form.implementation) in _TIERS or self.cpu.splittable(graph, node, form)
+        return _on_device(form) or self.cpu.splittable(graph, node, form)
 
     def stored(self, graph: Graph, name: str) -> tuple[DType, tuple[int, ...]]:
         state = State(graph, self.storage)
         return state.dtype(name), state.halo(name)
 
     def lower(self, graph: Graph, node: Node, form: Form) -> Lowered:
-        if tier_of(form.implementation) in _TIERS:
+        if _on_device(form):
             state, exact = State(graph, self.storage), self._exact(node)
             return lower.lower(state, node, form.implementation, self.board, exact, self.route)
         return self.cpu.lower(graph, node, form)
 
     def restrict(self, graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part) -> Lowered:
-        if tier_of(form.implementation) not in _TIERS:
+        if not _on_device(form):
             return self.cpu.restrict(graph, node, form, lowered, part)
         assert isinstance(node.op, Concat)  # all else is uncut
         return lower.lower_join(State(graph, self.storage), node, part)
@@ -161,7 +161,7 @@ class CudaTarget:
         return replace(self, exact=exact)
 
     def rounded(self, graph: Graph, node: Node, form: Form) -> np.ndarray | None:
-        if tier_of(form.implementation) not in _TIERS:
+        if not _on_device(form):
             return self.cpu.rounded(graph, node, form)
         if form.implementation == lower.GENERIC:
             return None
@@ -182,6 +182,10 @@ class CudaTarget:
             return (None,) * len(modules)
         cubins = assemble_all(modules, self.device, cache=Cache.of_user(), progress=progress)
         return tuple(cubin.image for cubin in cubins)
+
+
+def _on_device(form: Form) -> bool:
+    return tier_of(form.implementation) in _TIERS
 
 
 def create(
@@ -213,10 +217,10 @@ def create(
         budget = budget_of(weight_rounding)
     except ValueError as error:
         raise TargetError(str(error)) from None
-    halves = precision == "f16"
     if budget < math.inf and board.sm >= _ALL_BITS:
         budget = 0.0
-    if budget and halves:
-        budget = math.inf  # halves do more
+    if budget and precision != "f32":
+        budget = math.inf  # what was asked for does more
     cpu = resolve(board.cpu, winograd=winograd, precision=precision)
-    return CudaTarget(board, cpu, budget, _STORAGES[activations], placement, device_code, halves, cuda_route)
+    storage, halves = _STORAGES[activations], precision == "f16"
+    return CudaTarget(board, cpu, budget, storage, placement, device_code, halves, cuda_route)
