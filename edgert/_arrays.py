@@ -83,13 +83,13 @@ def _view(side: str, info: TensorInfo, value: Any, stream: int | None) -> Array 
     """An array over `value` without copying; anything that is no array is refused."""
     if isinstance(value, np.ndarray | np.generic):
         return np.asarray(value)
-    if stream is not None and on_device(value):
-        try:
+    try:
+        if stream is not None and on_device(value):
             return device_array(value, stream)
-        except (BufferError, RuntimeError, TypeError, ValueError, AttributeError) as error:
-            raise InvalidArgumentError(
-                f"{side} '{info.name}': the {type(value).__name__} cannot be viewed in a device's memory: {error}"
-            ) from None
+    except (BufferError, RuntimeError, TypeError, ValueError, AttributeError) as error:
+        raise InvalidArgumentError(
+            f"{side} '{info.name}': the {type(value).__name__} cannot be viewed in a device's memory: {error}"
+        ) from None
     if not hasattr(value, "__dlpack__"):
         hint = f"Convert it: numpy.asarray(value, dtype=numpy.{info.dtype.name})"
         if hasattr(value, "__cuda_array_interface__"):

@@ -12,7 +12,9 @@ import numpy as np
 __all__ = ["DEFAULT_STREAM", "DeviceArray", "device_array", "on_device", "stream_handle"]
 
 DEFAULT_STREAM = 1  # the legacy one, as DLPack and __cuda_array_interface__ number it
-_CUDA = 2  # DLPack's kDLCUDA
+_CUDA = (2, 13)  # DLPack's kDLCUDA and kDLCUDAManaged
+_VERSION = (1, 0)  # of DLPack: the newest whose structures are those below
+_READ_ONLY, _COPIED = 1, 2  # DLPack's flags
 _KINDS = {0: "i", 1: "u", 2: "f", 6: "b"}  # DLPack's DLDataTypeCode
 
 
@@ -52,7 +54,7 @@ class DeviceArray:
 def on_device(value: Any) -> bool:
     """Whether it says that its elements are in the memory of a CUDA device."""
     if hasattr(value, "__dlpack_device__") and hasattr(value, "__dlpack__"):
-        return int(value.__dlpack_device__()[0]) == _CUDA
+        return int(value.__dlpack_device__()[0]) in _CUDA
     return hasattr(value, "__cuda_array_interface__")
 
 
@@ -82,6 +84,10 @@ def _by_interface(value: Any, stream: int) -> DeviceArray:
     if strides is not None:
         strides = tuple(step // dtype.itemsize if step % dtype.itemsize == 0 else -1 for step in strides)
     wait = described.get("stream")
+    if wait == 0:
+        raise ValueError(
+            "its stream is 0, which may be one of two: expected 1 (legacy default) or 2 (per-thread default)"
+        )
     shape = tuple(int(n) for n in described["shape"])
     return DeviceArray(
         value, int(pointer), shape, dtype, strides, not read_only, value, None if wait == stream else wait, None
@@ -105,16 +111,45 @@ class _Tensor(ctypes.Structure):
     )
 
 
+class _Versioned(ctypes.Structure):
+    """DLManagedTensorVersioned."""
+
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _Tensor),
+    )
+
+
 def _by_dlpack(value: Any, stream: int) -> DeviceArray:
     """The capsule is not consumed: its destructor gives the tensor back, when the view is not needed any more."""
-    capsule = value.__dlpack__(stream=stream or DEFAULT_STREAM)
-    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-    tensor = _Tensor.from_address(pointer_of(capsule, b"dltensor"))
+    waits = stream or DEFAULT_STREAM
+    try:
+        capsule = value.__dlpack__(stream=waits, max_version=_VERSION)
+    except TypeError:  # it is older than versions
+        capsule = value.__dlpack__(stream=waits)
+    tensor, flags = _content(capsule)
     if tensor.lanes != 1 or tensor.code not in _KINDS or tensor.bits % 8:
         raise ValueError(f"DLPack elements of code {tensor.code}, {tensor.bits} bits, {tensor.lanes} lanes")
     dtype = np.dtype(f"{_KINDS[tensor.code]}{tensor.bits // 8}")
     shape = tuple(tensor.shape[: tensor.ndim])
     strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else None
-    pointer = (tensor.data or 0) + tensor.byte_offset
-    return DeviceArray(value, pointer, shape, dtype, strides, True, capsule, None, tensor.device_id)
+    pointer, writable = (tensor.data or 0) + tensor.byte_offset, not flags & (_READ_ONLY | _COPIED)
+    return DeviceArray(value, pointer, shape, dtype, strides, writable, capsule, None, tensor.device_id)
+
+
+def _content(capsule: object) -> tuple[_Tensor, int]:
+    """The tensor in a capsule of DLPack, which keeps it alive, and its flags; before version 1.0 there are none."""
+    pointer_of, is_named = ctypes.pythonapi.PyCapsule_GetPointer, ctypes.pythonapi.PyCapsule_IsValid
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    is_named.restype, is_named.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_char_p)
+    name = b"dltensor_versioned"
+    if not is_named(capsule, name):
+        return _Tensor.from_address(pointer_of(capsule, b"dltensor")), 0
+    found = _Versioned.from_address(pointer_of(capsule, name))
+    if found.major != _VERSION[0]:
+        raise ValueError(f"DLPack of version {found.major}.{found.minor}, expected {_VERSION[0]}")
+    return found.tensor, found.flags
