@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from targets.base import TargetError
+
 __all__ = ["Cache"]
 
 
@@ -22,19 +24,29 @@ class Cache:
 
     Files appear whole or not at all, so processes may share the folder, and one that is killed leaves what it has.
     A file that cannot be read, or is damaged, counts as absent; a folder that cannot be written keeps nothing.
+    `trim` removes what was used longest ago beyond `most` bytes.
     """
 
     folder: Path
+    most: int = 2 << 30
 
     @classmethod
     def of_user(cls) -> Cache:
-        """The one of the user: $XDG_CACHE_HOME/edgert/cuda."""
-        return cls(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "edgert" / "cuda")
+        """The one of the user: $XDG_CACHE_HOME/edgert/cuda, of $EDGERT_CACHE_BYTES."""
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "edgert" / "cuda"
+        limit = os.environ.get("EDGERT_CACHE_BYTES")
+        if not limit:
+            return cls(folder)
+        if not limit.isdecimal():
+            raise TargetError(f"EDGERT_CACHE_BYTES: expected a number of bytes, got '{limit}'")
+        return cls(folder, int(limit))
 
     def get(self, key: Iterable[str]) -> tuple[dict[str, Any], bytes] | None:
         """The facts and the bytes that were put under this key."""
+        path = self._path(key)
         try:
-            digest, _, rest = self._path(key).read_bytes().partition(b"\n")
+            digest, _, rest = path.read_bytes().partition(b"\n")
+            os.utime(path)  # it was used now
         except OSError:
             return None
         if digest.decode("ascii", "replace") != hashlib.sha256(rest).hexdigest():
@@ -55,6 +67,21 @@ class Cache:
                 except BaseException:
                     os.unlink(file.name)
                     raise
+
+    def trim(self) -> None:
+        """Remove files used longest ago until `most` bytes are left; other processes may do so, or use them, meanwhile."""
+        found = []
+        for path in self.folder.glob("[0-9a-f][0-9a-f]/*"):
+            with suppress(OSError):
+                info = path.stat()
+                found.append((info.st_mtime_ns, path, info.st_size))
+        total = sum(size for _, _, size in found)
+        for _, path, size in sorted(found):
+            if total <= self.most:
+                break
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+                total -= size
 
     def _path(self, key: Iterable[str]) -> Path:
         digest = hashlib.sha256()

@@ -88,6 +88,7 @@ def compile(source: str, name: str, options: Sequence[str] = (), cache: Cache | 
     result = Compiled(text.rstrip(b"\0 ").decode(), time.process_time() - began)
     if cache is not None:
         cache.put(key, {"seconds": result.seconds}, result.ptx.encode())
+        cache.trim()
     return result
 
 
@@ -180,6 +181,9 @@ def assemble_all(
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+        finally:
+            if cache is not None:
+                cache.trim()
     return [future.result() for future in sorted(futures, key=futures.__getitem__)]
 
 

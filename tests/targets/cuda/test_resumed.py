@@ -83,3 +83,15 @@ def test_without_an_assembler_nothing_is_begun(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(toolchain.ToolchainError, match=r"^ptxas is missing; install it: pip install 'edgert\[cuda\]'$"):
         compile_model(network(), targets=["jetson"], golden=False, progress=lambda stage, _: told.append(stage))
     assert told == []
+
+
+@needs_compilers
+def test_the_cache_has_a_size(assembled: list[Sequence[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = packed()
+    whole = sum(path.stat().st_size for path in results(tmp_path))
+    monkeypatch.setenv("EDGERT_CACHE_BYTES", str(whole // 2))
+    assert [module.cubin for module in packed().modules] == [module.cubin for module in program.modules]
+    assert sum(path.stat().st_size for path in results(tmp_path)) <= whole // 2
+    assert len(assembled) == len(program.modules)
+    assert all(module.cubin for module in packed().modules)
+    assert len(assembled) > len(program.modules)
