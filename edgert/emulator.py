@@ -10,8 +10,9 @@ from edgert._native import find_beside
 from edgert._open import ProgramStatus
 from edgert.errors import DeviceMissingError, NoProgramError
 
-__all__ = ["emulated", "emulator_library", "program_to_emulate"]
+__all__ = ["EMULATED", "emulated", "emulator_library", "program_to_emulate"]
 
+EMULATED = "(emulated)"  # in names of devices
 _DEVICE = "EDGERT_EMULATOR_DEVICE"
 _DEVICES = ((62, "jetson-tx2"), (87, "jetson-orin"), (90, "h200"))  # that it knows, by the generation of their code
 

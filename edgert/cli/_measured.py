@@ -8,41 +8,67 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from edgert.emulator import EMULATED
 from edgert.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from packer.tune import Measured, Records
+    from targets.base import Target
 
 __all__ = ["HOST", "read_measured"]
 
 HOST = "cpu"  # the target that is this machine
 
 
-def read_measured(file: Path | None, device: str | None, targets: Sequence[str]) -> dict[str, Measured]:
-    """What was measured on this machine, for the target that is this machine; or on another `device`, a part of its
-    name, for the one target. Says so on stderr. Nothing if no file is named and the usual one does not exist."""
-    from edgert.fingerprint import this_device
+def read_measured(
+    file: Path | None, device: str | None, targets: Sequence[str], activations: str = "f32"
+) -> dict[str, Measured]:
+    """What was measured on this machine, for the target that is this machine, and for targets with a GPU on the only
+    one of its kind that stored floats as `activations`; or on another `device`, a part of its name, for the one target.
+    Says so on stderr. Nothing if no file is named and the usual one does not exist."""
     from packer.tune import Measured, Records, default_path
     from targets.base import resolve
 
     path = file or default_path()
     if device is not None and len(targets) != 1:
         raise InvalidArgumentError(f"--device: expected one --target that is this device, got {', '.join(targets)}")
-    if (file is None and device is None and not path.exists()) or (device is None and HOST not in targets):
+    chosen = [target for target in map(resolve, targets) if device or target.device or target.name == HOST]
+    if not chosen or (file is None and device is None and not path.exists()):
         return {}
+    measured = {}
     with Records(path) as records:
-        if device is None:
-            here = this_device()
-            name, core = here.fingerprint, here.core
-        else:
-            name, core = _named(records, device)
-        found = Measured.load(records, name, core)
-    count = sum(map(len, found.seconds.values()))
-    if count == 0 and found.machine is None:
-        return {}
-    calibrated = ", calibrated" if found.machine else ""
-    typer.echo(f"using {count} measured times of {name}{calibrated} ({path}; --no-records: without)", err=True)
-    return {HOST if device is None else resolve(targets[0]).name: found}
+        for target in chosen:
+            known = _named(records, device) if device else _usual(records, target, activations)
+            found = Measured.load(records, *known) if known else None
+            if known is None or found is None or not (found.machine or any(found.seconds.values())):
+                continue
+            measured[target.name] = found
+            count, calibrated = sum(map(len, found.seconds.values())), ", calibrated" if found.machine else ""
+            typer.echo(
+                f"using {count} measured times of {known[0]}{calibrated} ({path}; --no-records: without)", err=True
+            )
+    return measured
+
+
+def _usual(records: Records, target: Target, activations: str) -> tuple[str, str] | None:
+    """This machine, or the only GPU like the target's that this version measured; None if there are several, which is
+    said on stderr, or none."""
+    from edgert import __version__
+    from edgert.fingerprint import this_device
+
+    if not target.device:
+        here = this_device()
+        return here.fingerprint, here.core
+    kind = f"{target.device} {activations}"
+    found = [
+        (name, core)
+        for name, core in records.devices()
+        if core == kind and EMULATED not in name and f"edgert {__version__}," in name
+    ]
+    if len(found) > 1:
+        names = "\n".join(name for name, _ in found)
+        typer.echo(f"{target.name}: {len(found)} devices were measured; choose one: --device NAME\n{names}", err=True)
+    return found[0] if len(found) == 1 else None
 
 
 def _named(records: Records, part: str) -> tuple[str, str]:

@@ -116,7 +116,7 @@ def pack(
     if budget and search != "policy":
         raise InvalidArgumentError(f"--budget: it is for --search policy, got --search {search}")
     seconds = parse_seconds(budget or "60s", "budget")
-    measured = {} if no_records else read_measured(records, device, targets)
+    measured = {} if no_records else read_measured(records, device, targets, activations)
     with Progress("pack") as tell:
         report = pack_model(
             model,

@@ -24,7 +24,6 @@ from targets.cuda.layer import ConvLayer, Planes
 __all__ = ["conv", "tile_of"]
 
 
-
 def tile_of(layer: ConvLayer) -> Tile:
     """What is likely good for the layer."""
     filters, terms = layer.weights.shape[0], int(layer.weights.any(axis=0).sum())

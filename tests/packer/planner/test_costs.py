@@ -16,9 +16,7 @@ FORM = Form((PLANAR, PLANAR), (PLANAR,))
 SHAPES = [TensorType(DType.F32, shape) for shape in ((1, 2048), (2048, 1024), (1, 1024))]
 WORK = Work(MatMul(), (SHAPES[0], SHAPES[1]), (SHAPES[2],), (False, True))
 _ROW = TensorType(DType.F32, (1, 100))
-WORK_OF_ROW = Work(
-    MatMul(), (TensorType(DType.F32, (1, 10)), TensorType(DType.F32, (10, 100))), (_ROW,), (False, True)
-)
+WORK_OF_ROW = Work(MatMul(), (TensorType(DType.F32, (1, 10)), TensorType(DType.F32, (10, 100))), (_ROW,), (False, True))
 FAR = (0, 1 << 30, 0)  # weights from memory
 
 

@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner
 
+from edgert import __version__
 from edgert.cli import app
 from edgert.decisions import read_plan
 from edgert.reader import read
@@ -105,6 +106,42 @@ def test_on_the_emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     plan = read_plan(read(out), read(out).programs[0])
     assert plan.decisions[0].on_device
     assert plan.decisions[0].compute > 100_000  # ns: an emulator's time, not a prediction
+
+
+def test_records_of_the_only_board_are_used_unasked(graph: Graph, tmp_path: Path) -> None:
+    path, target = tmp_path / "records.sqlite", resolve("jetson", placement="device")
+    model, out = network(tmp_path / "model.onnx"), tmp_path / "model.edge"
+
+    def tuned(name: str, core: str) -> None:
+        with Records(path, create=True) as records:
+            campaign = Campaign(graph, target, (1,), records, name, core)
+            for candidate in campaign.candidates.all:
+                seconds = 1e-6 if candidate.form.implementation.startswith("t3 ") else 1e-3
+                records.store(Record(name, core, campaign.weights, candidate.signature, seconds, 0.0, 9, "a test"))
+
+    def packed(*options: str) -> tuple[str, bool]:
+        """What it told, and whether the records decided."""
+        pack = ["pack", str(model), "-o", str(out), "--target", "jetson", "--placement", "device", "--no-golden"]
+        done = CliRunner().invoke(app, [*pack, "--device-code", "ptx", "--records", str(path), *options])
+        assert done.exit_code == 0, done.output
+        plan = read_plan(read(out), read(out).programs[0])
+        return done.output, plan.decisions[0].algorithm.startswith("t3 ")
+
+    tuned(f"NVIDIA Tegra X2 (emulated), driver 12090, edgert {__version__}, host", "sm_62 f32")
+    tuned("NVIDIA Tegra X2, driver 10020, edgert 0.0.0, host", "sm_62 f32")
+    tuned(f"NVIDIA Orin, driver 12090, edgert {__version__}, host", "sm_87 f32")
+    assert "measured" not in packed()[0]
+    tuned(f"NVIDIA Tegra X2, driver 10020, edgert {__version__}, host", "sm_62 f32")
+    told, decided = packed()
+    assert f"measured times of NVIDIA Tegra X2, driver 10020, edgert {__version__}, host" in told
+    assert decided
+    assert packed("--activations", "f16")[1] is False
+    assert packed("--no-records")[1] is False
+    tuned(f"NVIDIA Tegra X2, driver 10020, edgert {__version__}, another host", "sm_62 f32")
+    told, decided = packed()
+    assert "jetson: 2 devices were measured; choose one: --device NAME" in told
+    assert not decided
+    assert packed("--device", "another host")[1]
 
 
 @pytest.mark.parametrize(
