@@ -69,7 +69,7 @@ class Cache:
                     raise
 
     def trim(self) -> None:
-        """Remove files used longest ago until `most` bytes are left; other processes may use or remove them meanwhile."""
+        """Remove files used longest ago until `most` bytes are left; others may use or remove them meanwhile."""
         found = []
         for path in self.folder.glob("[0-9a-f][0-9a-f]/*"):
             with suppress(OSError):
