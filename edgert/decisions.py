@@ -129,13 +129,21 @@ def parse_plan(text: str | bytes) -> Plan:
 
 
 def steps_of(program: Program, plan: Plan) -> tuple[tuple[int, ...], ...]:
-    """For each decision the numbers of its steps; those that change layouts are nobody's."""
+    """For each decision the numbers of its steps; those that change layouts are nobody's, and those of two that share a
+    kernel are the first one's."""
     found: dict[str, list[int]] = {d.outputs[0].name: [] for d in plan.decisions if d.outputs}
+    inside = {
+        d.outputs[0].name: d.inputs[0].name
+        for d in plan.decisions
+        if d.inputs and d.outputs and d.inputs[0].layout == "registers"
+    }
     for number, step in enumerate(program.steps):
         if step.outputs and step.kernel not in ("reorder", "pack_weights"):
             name = program.tensors[step.outputs[0]].name
             if name not in found:  # a tile, or partial sums
                 name = re.sub(r":(tile|sum\d+)$", "", name)
+            while name in inside:
+                name = inside[name]
             if name in found:
                 found[name].append(number)
     return tuple(tuple(found[d.outputs[0].name]) if d.outputs else () for d in plan.decisions)

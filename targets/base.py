@@ -56,6 +56,8 @@ class Layout(enum.IntEnum):
     DEPTH16: depthwise weights of logical shape [C, kernel...] -> [ceil(C/16), kernel..., 16]; lanes past C are zero.
     PLANES: row-major in the memory of a device; [N,C,H,W] may have a halo of zeros (top, left, bottom, right) around
         each plane: [N, C, top + H + bottom, left + W + right rounded up to a multiple of 4].
+    REGISTERS: nowhere, so without a number of the format: the step that makes the value does the work of the one node
+        that reads it, too.
     """
 
     PLANAR = 0
@@ -63,6 +65,7 @@ class Layout(enum.IntEnum):
     WEIGHT16 = 2
     DEPTH16 = 3
     PLANES = 4
+    REGISTERS = -1
 
 
 def block_grain(rank: int) -> tuple[int, ...]:
@@ -72,6 +75,8 @@ def block_grain(rank: int) -> tuple[int, ...]:
 
 def stored_bytes(type: TensorType, layout: Layout, halo: tuple[int, ...] = ()) -> int:
     """Bytes a tensor occupies in `layout`, lanes of padding and halos included."""
+    if layout is Layout.REGISTERS:
+        return 0
     shape = list(type.shape)
     if halo and type.elements:
         top, left, bottom, right = halo
@@ -223,7 +228,8 @@ class Target(Protocol):
         ...
 
     def lower(self, graph: Graph, node: Node, form: Form) -> Lowered:
-        """The step for `node` in the chosen form."""
+        """The step for `node` in the chosen form; where that leaves its output in registers, the step makes what the
+        node that reads it makes of it."""
         ...
 
     def restrict(self, graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part) -> Lowered:

@@ -20,7 +20,9 @@ from packer.planner.costs import Costs
 from packer.planner.split import NONE, SHARED, Piece, Split, splits
 from targets.base import Layout, block_grain
 
-__all__ = ["Adjust", "reorder_pieces"]
+__all__ = ["IMPOSSIBLE", "Adjust", "reorder_pieces"]
+
+IMPOSSIBLE = 1e6  # seconds: what two choices cost that do not go together
 
 _T = TypeVar("_T")
 
@@ -63,6 +65,8 @@ class Adjust:
         """Seconds to change the layout of a value produced in `split`; 0 if there is nothing to change."""
         if source is destination:
             return 0.0
+        if Layout.REGISTERS in (source, destination):
+            return IMPOSSIBLE
 
         def seconds() -> float:
             pieces = reorder_pieces(type, split, self._speeds)

@@ -59,6 +59,16 @@ class Choice:
     dominates: Choice | None = None
 
     @property
+    def waits(self) -> bool:
+        """Whether its steps are those of the node that reads its output, which is in tiles or registers."""
+        return self.streams_out or Layout.REGISTERS in self.form.outputs
+
+    @property
+    def alone(self) -> bool:
+        """Whether it runs without a neighbour."""
+        return not (self.takes or self.waits or Layout.REGISTERS in self.form.inputs)
+
+    @property
     def seconds(self) -> float:
         """Until the last core is done."""
         return max(self.busy)

@@ -23,8 +23,8 @@ class RunnerUp:
     """The next best choice of a node with all other nodes left as they are, and how many more seconds it takes for
     computing and for adjustments; fewer, if the plan is not the cheapest one.
 
-    Nodes that stream into one another may change together, to what is best without streaming: then seconds are those
-    of all the `nodes`.
+    Nodes that stream into one another or share a kernel may change together, to what is best without: then seconds are
+    those of all the `nodes`.
     """
 
     choice: Choice
@@ -111,18 +111,19 @@ def _others(mine: Choice, rivals: Sequence[RunnerUp]) -> tuple[RunnerUp, ...]:
     """The best of each tier, and of the processor, but that of `mine`."""
     best: dict[str, RunnerUp] = {}
     for rival in sorted(rivals, key=lambda rival: rival.seconds):
-        if rival.nodes == 1 and _tier(rival.choice) != _tier(mine):
+        if _tier(rival.choice) != _tier(mine):
             best.setdefault(_tier(rival.choice), rival)
     return tuple(best.values())
 
 
 def _tier(choice: Choice) -> str:
     """What implementations begin with on a device, up to their settings; "" for all of a processor's."""
-    return choice.form.implementation.partition(" ")[0] if Layout.PLANES in choice.form.outputs else ""
+    on_device = not {Layout.PLANES, Layout.REGISTERS}.isdisjoint(choice.form.outputs)
+    return choice.form.implementation.partition(" ")[0] if on_device else ""
 
 
 def _apart(problem: Problem, chosen: Sequence[int]) -> dict[int, list[RunnerUp]]:
-    """For each node that streams: the best that it and those it streams with could do without."""
+    """For each node that streams, or shares a kernel with another one: the best that they could do without."""
     found: dict[int, list[RunnerUp]] = {}
     for chain in _chains(problem, chosen):
         inside = {}
@@ -137,7 +138,7 @@ def _apart(problem: Problem, chosen: Sequence[int]) -> dict[int, list[RunnerUp]]
         before = sum(float(costs[v][chosen[v]]) for v in chain)
         before += sum(float(matrix[chosen[u], chosen[v]]) for (u, v), matrix in inside.items())
         for v in chain:
-            costs[v] += [IMPOSSIBLE if choice.takes or choice.streams_out else 0.0 for choice in problem.choices[v]]
+            costs[v] += [0.0 if choice.alone else IMPOSSIBLE for choice in problem.choices[v]]
         number = {v: i for i, v in enumerate(chain)}
         best = solve(list(costs.values()), {(number[u], number[v]): matrix for (u, v), matrix in inside.items()})
         if best.cost >= IMPOSSIBLE:
@@ -150,12 +151,13 @@ def _apart(problem: Problem, chosen: Sequence[int]) -> dict[int, list[RunnerUp]]
 
 
 def _chains(problem: Problem, chosen: Sequence[int]) -> list[list[int]]:
-    """Nodes that stream into one another, two or more."""
+    """Nodes that stream into one another or share a kernel, two or more."""
     nodes = problem.graph.nodes
     made_by = {name: v for v, node in enumerate(nodes) for name in node.outputs}
     chains: dict[int, list[int]] = {}  # by last node
     for v, node in enumerate(nodes):
-        if problem.choices[v][chosen[v]].takes:
+        choice = problem.choices[v][chosen[v]]
+        if choice.takes or choice.form.inputs[:1] == (Layout.REGISTERS,):
             u = made_by[node.inputs[0] or ""]
             chains[v] = [*chains.pop(u, [u]), v]
     return list(chains.values())

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from packer.ir import Graph, TensorType, whole
-from packer.planner.adjust import Adjust
+from packer.planner.adjust import IMPOSSIBLE, Adjust
 from packer.planner.choices import Choice, choices_of
 from packer.planner.costs import Costs, work_of
 from packer.planner.pbqp import Solution
@@ -19,8 +19,6 @@ from targets.base import Layout
 __all__ = ["IMPOSSIBLE", "Problem", "build"]
 
 _Item = TypeVar("_Item")
-
-IMPOSSIBLE = 1e6  # seconds: what two choices cost that do not go together
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from packer.bundle.model import ALL_CORES, Module, Place, Program
 from packer.ir import Box, Graph, Node, TensorType, extents_of
@@ -41,13 +42,13 @@ class _Emitter:
             for index, name in enumerate(graph.inputs)
         ]
         self.chosen: dict[str, Choice] = {}  # by output name
-        self.waiting: dict[str, tuple[Node, Choice]] = {}  # nodes that stream out, by output name
+        self.waiting: dict[str, tuple[Node, Choice]] = {}  # nodes that run with the one that reads them, by output name
         self.last_use = _last_uses(graph, choices)
         self.slack = 0  # elements behind the device's memory that kernels touch
 
     def node(self, node: Node, choice: Choice, position: int) -> None:
         self.chosen.update((name, choice) for name in node.outputs)
-        if choice.streams_out:
+        if choice.waits:
             self.waiting[node.outputs[0]] = (node, choice)
         elif isinstance(node.op, Concat):
             self.join(node, choice)
@@ -69,7 +70,10 @@ class _Emitter:
 
     def pieces(self, node: Node, choice: Choice, position: int) -> None:
         """One step a piece."""
-        lowered = self.target.lower(self.graph, node, choice.form)
+        maker, form = self.kernel_of(node, choice.form)
+        lowered = self.target.lower(self.graph, maker, form)
+        if maker is not node:
+            node = replace(node, sources=(*maker.sources, *node.sources))
         sources = self.sources(lowered, node)
         buffer = self.reusable(node, choice, lowered, sources, position)
         outputs = [
@@ -80,6 +84,13 @@ class _Emitter:
         for piece, part in zip(choice.split.pieces, choice.parts, strict=True):
             batch.append(self.step(node, choice.form, part, lowered, sources, outputs, self.core(piece, choice)))
         self.phases.run(batch)
+
+    def kernel_of(self, node: Node, form: Form) -> tuple[Node, Form]:
+        """Whose kernel does a node's work: its own, or that of the node that leaves its output in registers."""
+        if form.inputs[:1] != (Layout.REGISTERS,):
+            return node, form
+        maker, choice = self.waiting.pop(node.inputs[0] or "")
+        return maker, choice.form
 
     def join(self, node: Node, choice: Choice) -> None:
         """Copies of the inputs of a Concat that do not lie in its output; of neighbours among them by one step a
@@ -348,12 +359,12 @@ class _Emitter:
 
 
 def _last_uses(graph: Graph, choices: Sequence[Choice]) -> dict[str, int]:
-    """The last node, by position, whose steps read each value: nodes that stream out run with the one that takes."""
+    """The last node, by position, whose steps read each value: nodes that wait run with the one that reads them."""
     end = len(graph.nodes)
     found = dict.fromkeys((*graph.outputs, *(extent.count for extent in graph.extents)), end)
     for position in reversed(range(end)):
         node = graph.nodes[position]
-        runs = found[node.outputs[0]] if choices[position].streams_out else position
+        runs = found[node.outputs[0]] if choices[position].waits else position
         for name in node.inputs:
             if name is not None:
                 found[name] = max(found.get(name, -1), runs)

@@ -21,6 +21,7 @@ from targets.cuda.emit import emit
 from targets.cuda.geometry import RESIDUAL, Geometry
 from targets.cuda.kernel import Code
 from targets.cuda.layer import ConvLayer
+from targets.cuda.pooling import pool_behind
 from targets.cuda.ranking import Way
 from targets.cuda.rounding import rounded
 from targets.cuda.slices import cache_resident
@@ -67,12 +68,13 @@ def tiers(graph: Graph, node: Node, halves: bool, route: str) -> tuple[str, ...]
     return tuple(found)
 
 
-def geometry_of(graph: Graph, node: Node, storage: DType) -> Geometry:
-    """The convolution that a node is, as costs have it; the density to two digits, as the planner has it."""
+def geometry_of(graph: Graph, node: Node, storage: DType, pool: str = "") -> Geometry:
+    """The convolution that a node is, as costs have it; the density to two digits, as the planner has it. The pool, if
+    any, is that of the node behind it."""
     assert isinstance(node.op, Conv)
     types = [None if name is None else graph.type(name) for name in node.inputs]
     density = float(f"{graph.density(node.inputs[1]):.2g}")
-    return Geometry.of(node.op, types, graph.type(node.outputs[0]), density, storage)
+    return Geometry.of(node.op, types, graph.type(node.outputs[0]), density, storage, pool)
 
 
 def weights_of(graph: Graph, node: Node, tier: str, exact: bool) -> np.ndarray:
@@ -84,16 +86,20 @@ def weights_of(graph: Graph, node: Node, tier: str, exact: bool) -> np.ndarray:
     return rounded(weights) if tier in _INSTRUCTIONS and not exact else weights
 
 
-def layer_of(state: State, node: Node, tier: str, exact: bool) -> ConvLayer:
-    """The layer that a node is in a tier."""
-    op, graph = node.op, state.graph
+def layer_of(state: State, node: Node, tier: str, exact: bool, pool: str = "") -> ConvLayer:
+    """The layer that a node is in a tier, perhaps with the pool of the node behind it."""
+    op, graph, last = node.op, state.graph, node
     assert isinstance(op, Conv)
+    if pool:
+        behind = pool_behind(graph, node, state.storage)
+        assert behind is not None
+        last = behind[1]
     x, _, b, residual = (*node.inputs, None, None)[:4]
     return ConvLayer(
         weights_of(graph, node, tier, exact),
         graph.constant(b),
         state.planes(x or ""),
-        state.planes(node.outputs[0]),
+        state.planes(last.outputs[0]),
         (op.strides[0], op.strides[1]),
         (op.pads[0], op.pads[1], op.pads[2], op.pads[3]),
         (op.dilations[0], op.dilations[1]),
@@ -101,6 +107,7 @@ def layer_of(state: State, node: Node, tier: str, exact: bool) -> ConvLayer:
         op.activation,
         None if residual is None else state.planes(residual),
         graph.type(x or "").shape[0],
+        pool,
     )
 
 

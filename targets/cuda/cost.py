@@ -14,7 +14,7 @@ from targets.cuda.dense.tile import choose
 from targets.cuda.dense.vector import MOST_ROWS
 from targets.cuda.geometry import Geometry
 from targets.cuda.matmul import SPARSE
-from targets.cuda.ranking import parts
+from targets.cuda.ranking import parts, pool_of
 
 __all__ = ["bound", "move_seconds", "seconds"]
 
@@ -39,7 +39,8 @@ def move_seconds(board: Board, elements: int) -> float:
 
 def _parts(board: Board, work: Work, implementation: str, storage: DType) -> dict[str, float]:
     if isinstance(work.op, Conv) and implementation != "cuda":
-        return parts(board, Geometry.of(work.op, work.inputs, work.outputs[0], work.density, storage), implementation)
+        way, pool = pool_of(implementation)
+        return parts(board, Geometry.of(work.op, work.inputs, work.outputs[0], work.density, storage, pool), way)
     return _product(board, work, storage) if isinstance(work.op, MatMul) else generic(board, work, storage)
 
 

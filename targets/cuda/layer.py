@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,6 +67,7 @@ class ConvLayer:
 
     weights [K, C / group, R, S], bias [K], both f32; `pads` holds the begins, then the ends. Rows come first in all
     pairs. `added` is the layout of a residual. Sums are float32 whatever the element types of the activations.
+    With a `pool` of POOLS, `target` is what that makes of each 2 x 2 pixels of y; there may be a row or a column more.
     Raises TargetError where the halo of `source` is smaller than the pads.
     """
 
@@ -80,6 +82,7 @@ class ConvLayer:
     activation: Activation | None = None
     added: Planes | None = None
     images: int = 1
+    pool: str = ""
 
     def __post_init__(self) -> None:
         filters, depth, *kernel = self.weights.shape
@@ -90,9 +93,10 @@ class ConvLayer:
         for i, (size, out) in enumerate(zip(*sizes, strict=True)):
             reach = (kernel[i] - 1) * self.dilations[i] + 1
             found = (size + self.pads[i] + self.pads[i + 2] - reach) // self.strides[i] + 1
-            if found != out:
-                raise TargetError(f"dimension {i + 2} of the output: expected {found}, got {out}")
-            if before[i] < self.pads[i] or behind[i] < (out - 1) * self.strides[i] + reach - self.pads[i]:
+            kept = found // 2 if self.pool else found
+            if kept != out:
+                raise TargetError(f"dimension {i + 2} of the output: expected {kept}, got {out}")
+            if before[i] < self.pads[i] or behind[i] < (found - 1) * self.strides[i] + reach - self.pads[i]:
                 raise TargetError(f"expected a halo that holds pads of {self.pads}, got {source}")
         if (self.source.channels, self.target.channels) != (depth * self.group, filters) or filters % self.group:
             raise TargetError(
@@ -111,6 +115,17 @@ class ConvLayer:
         return int(self.weights.shape[2]), int(self.weights.shape[3])
 
     @property
+    def extent(self) -> tuple[int, int]:
+        """Rows and columns of the pixels that are computed."""
+        each = 2 if self.pool else 1
+        return each * self.target.height, each * self.target.width
+
+    @property
+    def pixels(self) -> int:
+        """That are computed, in all images."""
+        return self.images * math.prod(self.extent)
+
+    @property
     def density(self) -> float:
         """Share of the weights that are not zero."""
         return float(np.count_nonzero(self.weights)) / max(1, self.weights.size)
@@ -126,15 +141,16 @@ class ConvLayer:
             self.strides,
             self.dilations,
             self.group,
-            (target.height, target.width),
+            self.extent,
             self.images,
             float(f"{self.density:.2g}"),
             source.channels * source.height * source.width * source.dtype.bytes,
             target.dtype.bytes,
             self.added is not None,
+            self.pool,
         )
 
     @property
     def flops(self) -> int:
         """Floating-point operations of the dense layer, 2 for a multiply-add."""
-        return 2 * self.weights.size * self.target.height * self.target.width * self.images
+        return 2 * self.weights.size * self.pixels

@@ -16,7 +16,7 @@ from targets.cuda.board import Board
 from targets.cuda.generic.transfer import get, put
 from targets.cuda.kernel import Code
 from targets.cuda.operators import code_of
-from targets.cuda.ranking import settings, tier_of
+from targets.cuda.ranking import pool_of, settings, tier_of
 from targets.cuda.state import State
 
 __all__ = ["lower", "lower_join", "runs", "transfer"]
@@ -37,8 +37,9 @@ def lower(state: State, node: Node, implementation: str, board: Board, exact: bo
         code = _generic(state, node)
         assert code is not None
     else:
-        layer = convolution.layer_of(state, node, tier_of(implementation), exact)
-        code = convolution.code_of(layer, settings(board, layer.geometry, implementation), route)
+        way, pool = pool_of(implementation)
+        layer = convolution.layer_of(state, node, tier_of(way), exact, pool)
+        code = convolution.code_of(layer, settings(board, layer.geometry, way), route)
     return launch(code, [None if name is None else Operand(name, layout=Layout.PLANES) for name in node.inputs])
 
 

@@ -24,7 +24,7 @@ from targets.cuda.geometry import Geometry
 from targets.cuda.slices import CODE, MOST_MULTIPLIES, RESIDENT
 from targets.cuda.tiling import tile_of, tiles
 
-__all__ = ["Way", "parts", "settings", "tier_of", "ways"]
+__all__ = ["Way", "parts", "pool_of", "pooled", "settings", "tier_of", "ways"]
 
 Way = Settings | dense.Tile | stream.Settings
 _BEST = 3  # ways of a tier that are worth measuring
@@ -40,6 +40,17 @@ _OWN = 24  # registers of a thread beside sums and what is loaded ahead
 def tier_of(name: str) -> str:
     """The tier that a way belongs to."""
     return name.partition(" ")[0]
+
+
+def pooled(name: str, pool: str) -> str:
+    """The name of a way for the implementation that pools, too."""
+    return f"{name} + {pool} pool"
+
+
+def pool_of(implementation: str) -> tuple[str, str]:
+    """The name of a way, and the pool in its kernels; "": none."""
+    name, _, pool = implementation.partition(" + ")
+    return name, pool.partition(" ")[0]
 
 
 def ways(board: Board, layer: Geometry, tier: str) -> tuple[str, ...]:
@@ -82,7 +93,7 @@ def _parts(board: Board, layer: Geometry, way: Way) -> dict[str, float]:
     bytes = (
         4.0 * layer.filters * layer.taps,
         float(layer.source * layer.images),
-        layer.size * layer.filters * layer.pixels,
+        layer.size * layer.filters * layer.pixels * layer.kept,
     )
     return dense_parts(board, way, layer.each, layer.pixels, layer.taps, layer.group, bytes)
 

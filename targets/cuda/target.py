@@ -15,7 +15,8 @@ from targets.cuda import convolution, lower
 from targets.cuda.board import BOARDS, Board
 from targets.cuda.cache import Cache
 from targets.cuda.cost import bound, move_seconds, seconds
-from targets.cuda.ranking import tier_of, ways
+from targets.cuda.pooling import conv_before, pool_behind
+from targets.cuda.ranking import pooled, tier_of, ways
 from targets.cuda.rounding import budget_of
 from targets.cuda.state import State
 from targets.cuda.toolchain import assemble_all, missing
@@ -28,7 +29,9 @@ SETTINGS = (  # of create
 )  # fmt: skip
 
 _UNCUT = (1 << 40,) * 8  # grain of forms that run as a whole
-_TIERS = ("t1", "t1c", "t1h", "t2", "t3", lower.GENERIC)
+_FUSED = "fused"  # the implementation of what the kernels before it do
+_REGISTERS = (Layout.REGISTERS,)
+_TIERS = ("t1", "t1c", "t1h", "t2", "t3", lower.GENERIC, _FUSED)
 _STORAGES = {"f32": DType.F32, "f16": DType.F16}
 _ALL_BITS = 70  # of the first sm whose immediates have 32 bits
 _PLACEMENTS = ("cost", "device")
@@ -85,11 +88,9 @@ class CudaTarget:
 
     def forms(self, graph: Graph, node: Node) -> tuple[Form, ...]:
         state = State(graph, self.storage)
-        found: tuple[str, ...] = convolution.tiers(graph, node, self.halves, self.route)
-        if found:
-            layer = convolution.geometry_of(graph, node, self.storage)
-            found = tuple(way for tier in found for way in ways(self.board, layer, tier))
-        elif lower.runs(state, node):
+        tiers = convolution.tiers(graph, node, self.halves, self.route)
+        found = self._ways(graph, node, tiers)
+        if not tiers and lower.runs(state, node):
             found = (lower.GENERIC,)
         inputs = tuple(
             Layout.PLANAR if name is None or graph.constant(name) is not None else Layout.PLANES for name in node.inputs
@@ -100,9 +101,24 @@ class CudaTarget:
             found = ()
         uncut = _UNCUT[: graph.type(node.outputs[0]).rank]
         own = tuple(Form(inputs, outputs, way, uncut, tier_of(way)) for way in found)
+        if found and tiers and (behind := pool_behind(graph, node, self.storage)):
+            names = (pooled(way, behind[0]) for way in self._ways(graph, node, tiers, behind[0]))
+            own += tuple(Form(inputs, _REGISTERS, name, uncut, tier_of(name)) for name in names)
+        before = conv_before(graph, node)
+        if before is not None and any(form.outputs == _REGISTERS for form in self.forms(graph, before)):
+            own += (Form(_REGISTERS, outputs, _FUSED, uncut, lower.GENERIC),)
         return own if own and self.placement == "device" else (*own, *self.cpu.forms(graph, node))
 
+    def _ways(self, graph: Graph, node: Node, tiers: Sequence[str], pool: str = "") -> tuple[str, ...]:
+        """The ways to make a convolution in some tiers, perhaps with the pool behind it."""
+        if not tiers:
+            return ()
+        layer = convolution.geometry_of(graph, node, self.storage, pool)
+        return tuple(way for tier in tiers for way in ways(self.board, layer, tier))
+
     def seconds(self, work: Work, form: Form, distances: Sequence[int], core: int, active: int) -> float:
+        if form.implementation == _FUSED:
+            return 0.0
         if _on_device(form):
             return seconds(self.board, work, form.implementation, self.storage)
         return self.cpu.seconds(work, form, distances, core, active)
@@ -163,7 +179,7 @@ class CudaTarget:
     def rounded(self, graph: Graph, node: Node, form: Form) -> np.ndarray | None:
         if not _on_device(form):
             return self.cpu.rounded(graph, node, form)
-        if form.implementation == lower.GENERIC:
+        if form.implementation in (lower.GENERIC, _FUSED):
             return None
         exact = graph.constant(node.inputs[1])
         used = convolution.weights_of(graph, node, tier_of(form.implementation), self._exact(node))

@@ -8,6 +8,7 @@ from functools import cache
 
 from targets.base import TargetError
 from targets.cuda.geometry import Geometry
+from targets.cuda.lanes import conflicts
 from targets.cuda.layer import ConvLayer
 
 __all__ = ["Tile", "choose", "tile_of", "tiles"]
@@ -20,7 +21,8 @@ _MOST_SHARED = 16 * 1024  # bytes a block: four blocks fit on a multiprocessor o
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """Output pixels `rows` x `columns` of a block of `threads`, one a thread, and the input that they need.
+    """Output pixels `rows` x `columns` of a block of `threads`, one a thread, and the input that they need; lanes.py
+    says who has which.
 
     With two `pixels` a thread, the second one is `rows` further down, and the block has `down` rows. A word of shared
     memory then holds what the two have at the same place of their windows.
@@ -60,7 +62,8 @@ class Tile:
 
     def grid(self, layer: ConvLayer) -> tuple[int, int]:
         """Tiles down and across the output."""
-        return -(-layer.target.height // self.down), -(-layer.target.width // self.columns)
+        height, width = layer.extent
+        return -(-height // self.down), -(-width // self.columns)
 
     def slack(self, layer: ConvLayer) -> int:
         """Elements behind the last plane of the input that loads touch."""
@@ -84,7 +87,9 @@ def tile_of(layer: Geometry, rows: int, columns: int, chunk: int | None = None, 
     step = -(-lines // passes)
     phase = -(-line // across)
     pitch = phase * across
-    if columns % _WARP:  # lanes of a warp that go on in the next row find other banks
+    if layer.pool:
+        pitch = min(range(pitch, pitch + _WARP), key=lambda p: conflicts(threads, columns, p * down, True))
+    elif columns % _WARP:  # lanes of a warp that go on in the next row find other banks
         pitch = next((p for p in range(pitch, pitch + _WARP) if (p * down - columns) % _WARP == 0), pitch)
     channel = passes * step * pitch
     if chunk is None:
@@ -108,15 +113,18 @@ def tiles(
     """Tiles of some widths, those with the fewest instructions for the layer first when a thread computes `channels`
     output channels of so many pixels. Without `widths` they are those of which a row of the output has just enough.
 
-    Blocks have between the two numbers of threads, fewer only where the output is small.
+    Blocks have between the two numbers of threads, fewer only where the output is small. Those whose pixels are pooled
+    have even numbers of rows and columns.
     """
     height, width = layer.extent
     taps = layer.kernel[0] * layer.kernel[1]
     multiplies = max(1.0, layer.density * channels * taps)  # of an input channel
-    fewest = min(threads[0], -(-height // pixels) * width)
+    unit = 2 if layer.pool else 1  # rows and columns that belong together
+    highest = -(-height // (pixels * unit)) * unit
+    fewest = min(threads[0], highest * width)
     found: list[tuple[float, int, Tile]] = []
-    for columns in widths or sorted({-(-width // parts) for parts in range(1, width + 1)}):
-        for rows in range(1, min(-(-height // pixels), threads[1] // columns) + 1):
+    for columns in widths or sorted({-(-width // (parts * unit)) * unit for parts in range(1, width + 1)}):
+        for rows in range(unit, min(highest, threads[1] // columns) + 1, unit) if columns % unit == 0 else ():
             tile = tile_of(layer, rows, columns, pixels=pixels)
             if tile is None or tile.threads < fewest - _WARP + 1:
                 continue

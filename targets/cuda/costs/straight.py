@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import cache
-
-import numpy as np
 
 from targets.cuda.board import Board
 from targets.cuda.costs.memory import SECTOR, again, sectors
@@ -15,6 +12,7 @@ from targets.cuda.emit.arithmetic import arithmetic_of
 from targets.cuda.emit.half2 import MOST
 from targets.cuda.emit.window import AHEAD
 from targets.cuda.geometry import Geometry
+from targets.cuda.lanes import conflicts
 from targets.cuda.model.machine import bytes_of_code
 from targets.cuda.tiling import Tile
 
@@ -23,6 +21,7 @@ __all__ = ["straight"]
 _WARP = 32
 _ONCE = 55  # instructions of a thread beside those that are repeated, mostly of addresses
 _BARRIER = 20  # cycles
+_MEETINGS = 2  # of a thread with others of its window
 
 
 def straight(board: Board, layer: Geometry, settings: Settings) -> dict[str, float]:
@@ -48,17 +47,20 @@ def _window(
     chunks, loads = max(1.0, used / tile.chunk), used * tile.passes * tile.pixels
     down, across = -(-layer.extent[0] // tile.down), -(-layer.extent[1] // tile.columns)
     tiles, warps = down * across * layer.images, tile.threads // _WARP
-    stores = channels * tile.pixels * (2 if layer.added else 1)
+    sums = channels * tile.pixels
     lines = used * ((tile.down - 1) * layer.strides[0] + (layer.kernel[0] - 1) * layer.dilations[0] + 1)
     touched = tiles * slices * lines * sectors(tile.line, layer.size)
-    stored = tiles * slices * stores * tile.rows * sectors(tile.columns, layer.size)
+    line = sectors(tile.columns // 2, layer.size) / 2 if layer.pool else sectors(tile.columns, layer.size)
+    if layer.added:
+        line += sectors(tile.columns, layer.size)
+    stored = tiles * slices * sums * tile.rows * line
     batches = math.ceil(tile.chunk * tile.passes * tile.pixels / AHEAD)
     shared = taps + loads / tile.pixels
     waits = chunks * (batches * _waits(board, (products + taps) / (chunks * batches)) + _BARRIER)
     return _demand(
         board, layer, settings, tiles, warps, tile.shared, slices,
-        products, shared, loads + stores, 3 * channels + 2 * chunks + _ONCE, touched, stored, waits,
-        _conflicts(tile.columns, tile.pitch * layer.strides[0]),
+        products, shared, loads, 2 * chunks + _ONCE, channels, sums, touched, stored, waits,
+        conflicts(tile.threads, tile.columns, tile.pitch * layer.strides[0], bool(layer.pool)),
     )  # fmt: skip
 
 
@@ -66,13 +68,14 @@ def _points(board: Board, layer: Geometry, settings: Settings, slices: int, chan
     used = layer.depth * layer.used(channels)
     each = arithmetic_of(settings.arithmetic).pixels
     tiles, warps = math.ceil(layer.pixels / (settings.threads * each)), settings.threads // _WARP
-    stores = channels * each * (2 if layer.added else 1)
+    sums = channels * each
     touched = tiles * warps * slices * used * each * sectors(_WARP * layer.strides[1], layer.size)
-    stored = tiles * warps * slices * stores * sectors(_WARP, layer.size)
+    line = sectors(_WARP * layer.kept, layer.size) + (sectors(_WARP, layer.size) if layer.added else 0.0)
+    stored = tiles * warps * slices * sums * line
     waits = used / CHUNK * _waits(board, products / max(1.0, used / CHUNK))
     return _demand(
         board, layer, settings, tiles, warps, 0, slices,
-        products, 0.0, used * each + stores, 3 * channels + _ONCE, touched, stored, waits, 1.0,
+        products, 0.0, used * each, _ONCE, channels, sums, touched, stored, waits, 1.0,
     )  # fmt: skip
 
 
@@ -86,17 +89,21 @@ def _demand(
     slices: int,
     products: float,
     shared: float,
-    accesses: float,
-    rest: float,
+    loads: float,
+    once: float,
+    channels: float,
+    sums: float,
     touched: float,
     stored: float,
     waits: float,
     conflicts: float,
 ) -> Demand:
-    """Of an entry: instructions of a warp, and sectors of all blocks."""
+    """Of an entry: instructions of a warp, and sectors of all blocks. Where pixels are pooled, a sum takes two shuffles
+    and as many joins."""
     blocks, every = tiles * slices, tiles * slices * warps
     wide = 2 * products / MOST if settings.arithmetic == "half2" else 0.0  # halves that become floats
-    issued = products + shared + accesses + rest + 2 * wide
+    accesses = loads + sums * (1 + layer.added + (_MEETINGS if layer.pool else 0))
+    issued = products + shared + accesses + 3 * channels + once + 2 * wide + (_MEETINGS * sums if layer.pool else 0)
     holds = held(board, settings.threads, settings.registers, shared_bytes)
     written = layer.filters * layer.pixels * layer.size * slices / math.ceil(layer.each / settings.channels)
     written /= layer.group
@@ -109,7 +116,7 @@ def _demand(
         banks=every * shared * conflicts,
         sectors=touched + stored,
         dram=again(board, layer.source * layer.images, touched * SECTOR, blocks, holds, tiles)
-        + written * (2 if layer.added else 1),
+        + written * (layer.kept + layer.added),
         code=slices * bytes_of_code(issued, board.sm),
         slices=slices,
         alone=issued + board.memory_cycles + waits,
@@ -119,11 +126,3 @@ def _demand(
 def _waits(board: Board, between: float) -> float:
     """Cycles that a warp waits for memory if so many pass until it needs what it loads."""
     return max(0.0, board.memory_cycles - between)
-
-
-@cache
-def _conflicts(columns: int, pitch: int) -> float:
-    """Cycles that a warp takes to read a word for each lane, lines of so many columns `pitch` words apart."""
-    lanes = np.arange(_WARP)
-    banks = (lanes // columns * pitch + lanes % columns) % _WARP
-    return float(np.bincount(banks).max())

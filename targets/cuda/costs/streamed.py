@@ -37,11 +37,12 @@ def streamed(board: Board, layer: Geometry, settings: Settings) -> dict[str, flo
     stores = settings.channels * settings.high
     reads = pairs * (settings.high + 1 / RUN) + lists
     issued = pairs * (2 * settings.high + 3) + lists * _LIST + 2.5 * loads + 6 * stores + 30 * chunks + _ONCE
+    issued += 3 * stores if layer.pool else 0
     every = blocks * warps
     shared = settings.depth * tile.channel * 4 + int(_UNEVEN * stream / chunks) + 4 * settings.filters
     holds = held(board, settings.threads, settings.registers, shared)
     touched = blocks * chunks * settings.depth * tile.lines * sectors(tile.line, layer.size)
-    written = layer.filters * layer.pixels * layer.size * (2 if layer.added else 1)
+    written = layer.filters * layer.pixels * layer.size * (layer.kept + layer.added)
     streams = blocks * stream
     batches = math.ceil(settings.depth / tile.together * tile.passes / _AHEAD) + 2
     own = Demand(

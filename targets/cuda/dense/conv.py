@@ -1,7 +1,8 @@
 """Convolution as a product: rows are output channels, columns the pixels of all images, terms the weights of a channel.
 
-Input is gathered from halo-padded planes, so there is no matrix of columns in memory and no test of edges. The idea is
-that of Chetlur et al., "cuDNN: efficient primitives for deep learning", 2014.
+Pixels that are pooled are columns beside each other. Input is gathered from halo-padded planes, so there is no matrix
+of columns in memory and no test of edges. The idea is that of Chetlur et al., "cuDNN: efficient primitives for deep
+learning", 2014.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from targets.cuda.dense.pack import Terms, packed, terms_of
 from targets.cuda.dense.product import Place, product, shared_bytes
 from targets.cuda.dense.tile import Tile, choose
 from targets.cuda.emit.address import divide, pixel
+from targets.cuda.emit.pool import pixel_in
 from targets.cuda.emit.ptx import Builder, module
 from targets.cuda.generic.access import address
 from targets.cuda.geometry import RESIDUAL
@@ -27,7 +29,7 @@ __all__ = ["conv", "tile_of"]
 def tile_of(layer: ConvLayer) -> Tile:
     """What is likely good for the layer."""
     filters, terms = layer.weights.shape[0], int(layer.weights.any(axis=0).sum())
-    return choose(filters // layer.group, _pixels(layer), terms, layer.group)
+    return choose(filters // layer.group, layer.pixels, terms, layer.group)
 
 
 def conv(layer: ConvLayer, tile: Tile | None = None) -> Code:
@@ -49,19 +51,16 @@ def conv(layer: ConvLayer, tile: Tile | None = None) -> Code:
         operands["residual"] = RESIDUAL
     b = Builder()
     shared = _body(b, layer, tile, terms)
-    grid = (-(-_pixels(layer) // tile.columns), weights.shape[1], layer.group)
+    grid = (-(-layer.pixels // tile.columns), weights.shape[1], layer.group)
     text = b.entry("dense_conv", (*operands, "y"), tile.threads, shared, tile.registers)
     kernel = Kernel("dense_conv", module(text), grid, tile.threads)
     return Code((kernel,), tuple(operands.values()))
 
 
-def _pixels(layer: ConvLayer) -> int:
-    return layer.target.height * layer.target.width * layer.images
-
-
 def _body(b: Builder, layer: ConvLayer, tile: Tile, terms: Terms) -> int:
     """Emits the kernel; the bytes of shared memory that it needs."""
-    each, depth, pixels = layer.weights.shape[0] // layer.group, layer.weights.shape[1], _pixels(layer)
+    each, depth, pixels = layer.weights.shape[0] // layer.group, layer.weights.shape[1], layer.pixels
+    height, width = layer.extent
     place = Place(b, tile)
     column, part = own_column(b, tile, place.thread)
     index = b.new("r", "mad.lo.u32", b.new("r", "mov.u32", "%ctaid.x"), tile.columns, column)
@@ -69,8 +68,8 @@ def _body(b: Builder, layer: ConvLayer, tile: Tile, terms: Terms) -> int:
     if pixels % tile.columns:
         inside = b.new("p", "setp.lt.u32", index, pixels)
         index = b.new("r", "min.u32", index, pixels - 1)
-    image, within = divide(b, index, layer.target.height * layer.target.width, pixels)
-    y, x = divide(b, within, layer.target.width, layer.target.height * layer.target.width)
+    image, within = divide(b, index, height * width, pixels)
+    y, x = (pixel_in if layer.pool else divide)(b, within, width, height * width)
     group = b.new("r", "mov.u32", "%ctaid.z")
     block = b.new("r", "mov.u32", "%ctaid.y")
 
@@ -99,14 +98,15 @@ def _body(b: Builder, layer: ConvLayer, tile: Tile, terms: Terms) -> int:
         limit = b.new("r", "sub.u32", each, b.new("r", "min.u32", row, each))
     channel = b.new("r", "mad.lo.u32", group, each, row)
 
-    def matrix(name: str, planes: Planes) -> Matrix:
-        place = b.new("r", "mad.lo.u32", channel, planes.plane, pixel(b, planes, image, y, x))
+    def matrix(name: str, planes: Planes, shift: int = 0) -> Matrix:
+        row, column = (b.new("r", "shr.u32", at, shift) if shift else at for at in (y, x))
+        place = b.new("r", "mad.lo.u32", channel, planes.plane, pixel(b, planes, image, row, column))
         at = address(b, name, b.new("r", "add.u32", place, planes.origin), planes.dtype)
         return Matrix(at, planes.plane, planes.dtype)
 
     bias = None if layer.bias is None else Matrix(address(b, "bias", channel, DType.F32), 1)
     residual = None if layer.added is None else matrix("residual", layer.added)
-    target = matrix("y", layer.target)
-    finish(b, tile, place, sums, target, bias, residual, layer.activation, limit, inside)
+    target = matrix("y", layer.target, 1 if layer.pool else 0)
+    finish(b, tile, place, sums, target, bias, residual, layer.activation, limit, inside, layer.pool)
     b.emit("ret")
     return shared_bytes(tile, rows, columns)

@@ -1,4 +1,4 @@
-"""What is done with the sums of a block: bias, residual, activation, and stores of neighbouring columns at a time."""
+"""What is done with the sums of a block: bias, residual, activation, pooling, and stores of neighbouring columns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from targets.cuda.dense.product import Place
 from targets.cuda.dense.tile import Tile
 from targets.cuda.emit.activation import activate
 from targets.cuda.emit.element import fetch, store, widen
+from targets.cuda.emit.pool import first_of, pooled
 from targets.cuda.emit.ptx import Builder
+from targets.cuda.generic.window import both
 
 __all__ = ["Matrix", "finish", "own_column"]
 
@@ -50,10 +52,11 @@ def finish(
     activation: Activation | None,
     limit: str | None,
     inside: str | None,
+    pool: str = "",
 ) -> None:
-    """Store activation(sums + bias + residual). Threads exchange their sums row by row in shared memory, so that each
-    gets one column. `limit` has the number of rows from the thread's first to the end, None: enough; `inside` the
-    predicate that the column is one, None: it is."""
+    """Store activation(sums + bias + residual), or what a pool of 2 x 2 makes of four neighbouring columns. Threads
+    exchange their sums row by row in shared memory, so that each gets one column. `limit` has the number of rows from
+    the thread's first to the end, None: enough; `inside` the predicate that the column is one, None: it is."""
     if limit is not None and inside is not None:
         limit = b.new("r", "selp.u32", limit, 0, inside)
     size, apart = 4 * tile.down * tile.columns, tile.threads // tile.columns
@@ -63,6 +66,11 @@ def finish(
     of_column = None
     if bias is not None and bias.stride == 0:
         of_column = widen(b, bias.dtype, fetch(b, bias.dtype, f"[{bias.at}]"))
+    kept_limit, kept_inside = limit, inside
+    if pool and limit is not None:
+        kept_limit = b.new("r", "selp.u32", limit, 0, first_of(b, place.thread))
+    elif pool:
+        kept_inside = both(b, (first_of(b, place.thread), inside))
     b.emit("bar.sync 0")
     for number, own in enumerate(sums):
         buffer = number % 2 * size
@@ -81,6 +89,9 @@ def finish(
             for value in ([] if of_column is None else [of_column]) + [values[j] for values in added]:
                 total = b.new("f", "add.rn.f32", total, value)
             total = activate(b, total, activation)
+            if pool:
+                total = pooled(b, pool, (total,), activation)
+                test = _test(b, kept_limit, kept_inside, row)
             at = y.element(b, row)
             with b.only(test):
                 store(b, y.dtype, at, total)

@@ -66,8 +66,7 @@ def _entry(
     if settings.tile is None:
         slack = 0
         body = Pointwise(b, layer, arithmetic, settings.threads, CHUNK)
-        pixels = layer.target.height * layer.target.width * layer.images
-        grid = (-(-pixels // (settings.threads * arithmetic.pixels)), 1, len(slices))
+        grid = (-(-layer.pixels // (settings.threads * arithmetic.pixels)), 1, len(slices))
     else:
         slack = settings.tile.slack(layer)
         body = Window(b, layer, arithmetic, settings.tile)

@@ -13,6 +13,7 @@ from targets.cuda.emit.address import Cursor, divide, pixel, pointer
 from targets.cuda.emit.arithmetic import Arithmetic
 from targets.cuda.emit.element import fetch
 from targets.cuda.emit.epilogue import finish, pixel_of
+from targets.cuda.emit.pool import pixel_in
 from targets.cuda.emit.ptx import Builder
 from targets.cuda.layer import ConvLayer
 from targets.cuda.slices import Slice
@@ -27,19 +28,20 @@ class Pointwise:
         self, builder: Builder, layer: ConvLayer, arithmetic: type[Arithmetic], threads: int, chunk: int
     ) -> None:
         b, self._b, self._layer, self._arithmetic, self._chunk = builder, builder, layer, arithmetic, chunk
-        each, source = layer.target.height * layer.target.width, layer.source
+        (height, width), source = layer.extent, layer.source
         block, begin = threads * arithmetic.pixels, source.origin - layer.pads[0] * source.pitch - layer.pads[1]
         first = b.new("r", "mad.lo.u32", b.new("r", "mov.u32", "%ctaid.x"), block, b.new("r", "mov.u32", "%tid.x"))
         self._sources, self._pixels = [], []
         for number in range(arithmetic.pixels):
             index, outside = b.new("r", "add.u32", first, number * threads) if number else first, []
-            if each * layer.images % block:
-                outside.append(b.new("p", "setp.ge.u32", index, each * layer.images))
-                index = b.new("r", "min.u32", index, each * layer.images - 1)
-            image, place = divide(b, index, each, each * layer.images)
-            y, x = divide(b, place, layer.target.width, each)
+            if layer.pixels % block:
+                outside.append(b.new("p", "setp.ge.u32", index, layer.pixels))
+                index = b.new("r", "min.u32", index, layer.pixels - 1)
+            image, place = divide(b, index, height * width, layer.pixels)
+            own = pixel_in if layer.pool else divide
+            y, x = own(b, place, width, height * width)
             self._sources.append(pointer(b, "x", source, pixel(b, source, image, y, x, layer.strides), begin))
-            self._pixels.append(pixel_of(b, layer, image, y, x, outside))
+            self._pixels.append(pixel_of(b, layer, place, image, y, x, outside))
 
     def slice(self, slice: Slice) -> None:
         """The code of a slice, up to the stores."""

@@ -15,6 +15,7 @@ from targets.cuda.emit.address import Cursor, divide, pixel, pointer
 from targets.cuda.emit.arithmetic import Arithmetic
 from targets.cuda.emit.element import fetch
 from targets.cuda.emit.epilogue import finish, pixel_of
+from targets.cuda.emit.pool import pixel_in
 from targets.cuda.emit.ptx import Builder
 from targets.cuda.layer import ConvLayer
 from targets.cuda.slices import Slice
@@ -60,7 +61,9 @@ class Window:
     def _own(self, thread: str, image: str, top: str, left: str) -> None:
         """Where the thread's window begins in shared memory, and where its pixels are in the output."""
         b, layer, tile = self._b, self._layer, self._tile
-        row, column = divide(b, thread, tile.columns, tile.threads)
+        height, width = layer.extent
+        own = pixel_in if layer.pool else divide
+        row, column = own(b, thread, tile.columns, tile.threads)
         spare = []
         if tile.rows * tile.columns < tile.threads:
             spare.append(b.new("p", "setp.ge.u32", row, tile.rows))
@@ -71,12 +74,12 @@ class Window:
         guards = []
         for number in range(tile.pixels):
             outside = list(spare)
-            if layer.target.height % tile.down:
-                outside.append(b.new("p", "setp.ge.u32", y, max(0, layer.target.height - number * tile.rows)))
-            if layer.target.width % tile.columns:
-                outside.append(b.new("p", "setp.ge.u32", x, layer.target.width))
+            if height % tile.down:
+                outside.append(b.new("p", "setp.ge.u32", y, max(0, height - number * tile.rows)))
+            if width % tile.columns:
+                outside.append(b.new("p", "setp.ge.u32", x, width))
             guards.append(tuple(outside))
-        first = pixel_of(b, layer, image, y, x)
+        first = pixel_of(b, layer, thread, image, y, x)
         self._pixels = [replace(first, outside=own, lines=i * tile.rows) for i, own in enumerate(guards)]
 
     def slice(self, slice: Slice) -> None:

@@ -8,9 +8,9 @@ from packer.ir import DType
 from packer.ir.ops import Lrn
 from targets.cuda.array import Array
 from targets.cuda.emit.exponential import exp, log
+from targets.cuda.emit.joins import total
 from targets.cuda.emit.ptx import Builder, f32
 from targets.cuda.generic.access import Constants, Inputs, Walk, address, coordinates, kernel, load, offsets, store
-from targets.cuda.generic.joins import total
 from targets.cuda.generic.team import tree
 from targets.cuda.generic.window import Axis
 from targets.cuda.kernel import Code

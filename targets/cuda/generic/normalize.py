@@ -8,9 +8,9 @@ import numpy as np
 
 from packer.ir.ops import LpNormalize, Normalize
 from targets.cuda.array import Array
+from targets.cuda.emit.joins import total
 from targets.cuda.emit.ptx import Builder, f32
 from targets.cuda.generic.access import Constants, Inputs
-from targets.cuda.generic.joins import total
 from targets.cuda.generic.rows import Rows, by_rows
 from targets.cuda.kernel import Code
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from packer.ir import DType
 from packer.ir.ops import Pool
 from targets.cuda.array import Array
+from targets.cuda.emit.joins import maximum, total
 from targets.cuda.emit.ptx import Builder, f32
 from targets.cuda.generic.access import Constants, Inputs, Walk, address, coordinates, kernel, load, offsets, store
-from targets.cuda.generic.joins import maximum, total
 from targets.cuda.generic.rows import Rows, by_walks
 from targets.cuda.generic.team import Join, tree
 from targets.cuda.generic.window import Axis, both, rooms

@@ -10,9 +10,9 @@ from packer.ir import DType
 from packer.ir.ops import ArgReduce, Reduce
 from targets.cuda.array import Array
 from targets.cuda.emit.exponential import exp, log
+from targets.cuda.emit.joins import maximum, minimum, total
 from targets.cuda.emit.ptx import Builder, f32
 from targets.cuda.generic.access import Constants, Inputs
-from targets.cuda.generic.joins import maximum, minimum, total
 from targets.cuda.generic.rows import Rows, by_rows
 from targets.cuda.generic.team import Join
 from targets.cuda.kernel import Code

@@ -11,6 +11,7 @@ from targets.base import TargetError
 from targets.cuda.emit.activation import activate
 from targets.cuda.emit.address import divide, pixel
 from targets.cuda.emit.element import fetch, store, widen
+from targets.cuda.emit.pool import first_of, pooled
 from targets.cuda.emit.ptx import Builder, f32, module
 from targets.cuda.generic.access import address
 from targets.cuda.geometry import RESIDUAL
@@ -40,7 +41,7 @@ def conv(layer: ConvLayer, settings: Settings | None = None) -> Code:
         raise TargetError(f"expected at most {MOST_SHARED} bytes of shared memory, got {shared} for {settings}")
     b = Builder()
     _Body(b, layer, settings, tile, stream).run()
-    tiles = -(-layer.target.height // settings.rows) * -(-layer.target.width // settings.columns)
+    tiles = -(-layer.extent[0] // settings.rows) * -(-layer.extent[1] // settings.columns)
     text = b.entry("stream_conv", (*operands, "y"), settings.threads, shared, settings.registers)
     kernel = Kernel("stream_conv", module(text), (tiles, layer.images, len(stream.first)), settings.threads)
     return Code((kernel,), tuple(operands.values()))
@@ -75,8 +76,8 @@ class _Body:
         self._thread = b.new("r", "mov.u32", "%tid.x")
         self._block = b.new("r", "mov.u32", "%ctaid.z")
         self._image = b.new("r", "mov.u32", "%ctaid.y")
-        across = -(-layer.target.width // settings.columns)
-        tiles = across * -(-layer.target.height // settings.rows)
+        across = -(-layer.extent[1] // settings.columns)
+        tiles = across * -(-layer.extent[0] // settings.rows)
         row, column = divide(b, b.new("r", "mov.u32", "%ctaid.x"), across, tiles)
         self._top = b.new("r", "mul.lo.u32", row, settings.rows)
         self._left = b.new("r", "mul.lo.u32", column, settings.columns)
@@ -148,12 +149,16 @@ class _Body:
         b.place(out)
 
     def _finish(self, slot: str, y: str, x: str, outside: str | None) -> None:
-        """Bias, residual, activation and stores."""
+        """Bias, residual, activation, pooling and stores. Threads beside each other have a window's two columns."""
         b, layer, settings = self._b, self._layer, self._settings
+        height, width = layer.extent
+        each = 2 if layer.pool else 1  # rows of a result
         if outside is not None:
             b.emit(f"@{outside} ret")
-        if layer.target.width % settings.columns:
-            b.emit(f"@{b.new('p', 'setp.ge.u32', x, layer.target.width)} ret")
+        if width % settings.columns:
+            b.emit(f"@{b.new('p', 'setp.ge.u32', x, width)} ret")
+        stores = first_of(b, x, 2) if layer.pool else None
+        to = tuple(b.new("r", "shr.u32", at, 1) for at in (y, x)) if layer.pool else (y, x)
         slot = b.new("r", "mad.lo.u32", self._block, settings.filters, slot)
         filters = address(b, "filters", slot, DType.U32)
         loaded = [b.new("r", "ld.global.nc.u32", f"[{filters}+{4 * i}]") for i in range(settings.channels)]
@@ -163,18 +168,25 @@ class _Body:
             if layer.bias is not None:
                 bias = b.new("f", "ld.global.nc.f32", f"[{address(b, 'bias', filter, DType.F32)}]")
                 own = [b.new("f", "add.rn.f32", total, bias) for total in own]
-            target = self._pixel("y", layer.target, filter, y, x)
+            target = self._pixel("y", layer.target, filter, *to)
             residual = "" if layer.added is None else self._pixel("residual", layer.added, filter, y, x)
-            for j, total in enumerate(own):
-                if layer.target.height % settings.rows:
-                    b.emit(f"@{b.new('p', 'setp.ge.u32', y, layer.target.height - j)} bra {end}")
-                if layer.added is not None:
-                    at = f"[{residual}+{j * layer.added.pitch * layer.added.dtype.bytes}]"
-                    value = widen(b, layer.added.dtype, fetch(b, layer.added.dtype, at, cache=""))
-                    total = b.new("f", "add.rn.f32", total, value)
-                at = f"[{target}+{j * layer.target.pitch * layer.target.dtype.bytes}]"
-                store(b, layer.target.dtype, at, activate(b, total, layer.activation))
+            for j in range(0, settings.high, each):
+                if height % settings.rows:
+                    b.emit(f"@{b.new('p', 'setp.ge.u32', y, height - j)} bra {end}")
+                values = [self._finished(total, residual, j + i) for i, total in enumerate(own[j : j + each])]
+                value = pooled(b, layer.pool, values, layer.activation) if layer.pool else values[0]
+                at = f"[{target}+{j // each * layer.target.pitch * layer.target.dtype.bytes}]"
+                with b.only(stores):
+                    store(b, layer.target.dtype, at, value)
             b.place(end)
+
+    def _finished(self, total: str, residual: str, row: int) -> str:
+        """A sum with the residual so many rows below the thread's first, and the activation."""
+        b, added = self._b, self._layer.added
+        if added is not None:
+            at = f"[{residual}+{row * added.pitch * added.dtype.bytes}]"
+            total = b.new("f", "add.rn.f32", total, widen(b, added.dtype, fetch(b, added.dtype, at, cache="")))
+        return activate(b, total, self._layer.activation)
 
     def _pixel(self, name: str, planes: Planes, filter: str, y: str, x: str) -> str:
         """The address of the thread's first pixel in an output channel."""

@@ -138,6 +138,8 @@ def _candidates(layer: Geometry) -> Iterator[tuple[Settings, Tile]]:
         for columns in {width, *(min(width, n) for n in (7, 8, 14, 16, 28, 32, 64))}:
             for places in (32, 64, 128):
                 groups = min(places // columns, -(-height // high))
+                if layer.pool and (high % 2 or columns % 2):
+                    continue
                 if groups == 0 or (high > 1 and groups == 1 and high > height):
                     continue
                 one = Settings(high, columns, groups, 1, 1)

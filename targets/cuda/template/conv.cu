@@ -1,5 +1,6 @@
 // The operator template of a convolution: direct, one pixel and FILTERS output channels a thread, CHUNK input channels
-// staged in shared memory at a time with the next ones on their way. All sizes are macros.
+// staged in shared memory at a time with the next ones on their way. All sizes are macros. With the macro JOIN 2 x 2
+// pixels, those of four neighbouring threads, are pooled.
 //
 // Weights and biases are distinct values that name their place, wherever the compiler moves them: `weight` and `bias`.
 // `chunks`, `first_filter` and `first_channel` are parameters of the template only: specialisation replaces them by
@@ -18,6 +19,22 @@ __device__ __forceinline__ float bias(int k)
     return __int_as_float(BIASES + k);
 }
 
+#ifdef JOIN
+// What the lane has whose number differs in the bit DISTANCE. (The form without .sync is that of PTX ISA 5.0.)
+template <int DISTANCE>
+__device__ __forceinline__ float of_lane(float value)
+{
+    float found;
+    asm volatile("shfl.bfly.b32 %0, %1, %2, 31;" : "=f"(found) : "f"(value), "n"(DISTANCE));
+    return found;
+}
+
+__device__ __forceinline__ float joined(float a, float b)
+{
+    return JOIN(a, b);
+}
+
+#endif
 extern "C" __global__ void __launch_bounds__(THREADS)
     conv(const float* __restrict__ x,
 #ifdef RESIDUAL
@@ -36,7 +53,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                         (top * STRIDE_H + line) * X_PITCH + left * STRIDE_W + column;
     float* to = staged + line * PITCH + column % STRIDE_W * PHASE + column / STRIDE_W;
 
+#ifdef JOIN
+    const int window_row = thread / 4 / (TILE_W / 2), window_place = thread / 4 % (TILE_W / 2);
+    const int row = min(2 * window_row + thread / 2 % 2, TILE_H - 1), place = 2 * window_place + thread % 2;
+#else
     const int row = min(thread / TILE_W, TILE_H - 1), place = thread % TILE_W;
+#endif
     const float* window = staged + row * STRIDE_H * PITCH + place;
 
     float sum[FILTERS], ahead[CHUNK * PASSES];
@@ -86,7 +108,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (thread >= TILE_H * TILE_W || oy >= Y_HEIGHT || ox >= Y_WIDTH) {
         return;
     }
+#ifdef JOIN
+    float* out = y + Y_BEGIN + ((long long)image * Y_CHANNELS + first_filter) * Y_PLANE + oy / 2 * Y_PITCH + ox / 2;
+#else
     float* out = y + Y_BEGIN + ((long long)image * Y_CHANNELS + first_filter) * Y_PLANE + oy * Y_PITCH + ox;
+#endif
 #ifdef RESIDUAL
     const float* added =
         residual + A_BEGIN + ((long long)image * Y_CHANNELS + first_filter) * A_PLANE + oy * A_PITCH + ox;
@@ -97,6 +123,19 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #ifdef RESIDUAL
         v += added[(long long)k * A_PLANE];
 #endif
+#ifdef JOIN
+        v = ACTIVATE(v);
+        v = joined(v, of_lane<1>(v));
+        sum[k] = joined(v, of_lane<2>(v));
+    }
+    if (thread % 4) {
+        return;
+    }
+#pragma unroll
+    for (int k = 0; k < FILTERS; k++) {
+        out[(long long)k * Y_PLANE] = POOLED(sum[k]);
+#else
         out[(long long)k * Y_PLANE] = ACTIVATE(v);
+#endif
     }
 }

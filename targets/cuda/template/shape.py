@@ -9,6 +9,7 @@ from packer.ir import DType
 from packer.ir.ops import Activation
 from targets.base import TargetError
 from targets.cuda.cache import Cache
+from targets.cuda.emit.pool import is_number
 from targets.cuda.layer import ConvLayer
 from targets.cuda.tiling import Tile, choose, tile_of
 from targets.cuda.toolchain import Compiled, compile
@@ -28,6 +29,12 @@ _ACTIVATIONS = {
     "hard_swish": "((v) * fmaxf(fminf(fmaf(v, {a}, {b}), 1.0f), 0.0f))",
     "sigmoid": "__fdividef(1.0f, 1.0f + __expf(-(v)))",
     "silu": "__fdividef(v, 1.0f + __expf(-{a} * (v)))",
+}
+# CUDA C++ of two joined values, and of what is kept of a window
+_POOLS = {
+    "max": {"JOIN(a,b)": "((a) != (a) || (b) != (b) ? __int_as_float(0x7FC00000) : fmaxf(a, b))", "POOLED(v)": "(v)"},
+    "numbers": {"JOIN(a,b)": "fmaxf(a, b)", "POOLED(v)": "(v)"},
+    "average": {"JOIN(a,b)": "__fadd_rn(a, b)", "POOLED(v)": "((v) * 0.25f)"},
 }
 
 
@@ -70,10 +77,12 @@ class Shape:
             "Y_CHANNELS": target.channels,
             "Y_PLANE": target.plane,
             "Y_PITCH": target.pitch,
-            "Y_HEIGHT": target.height,
-            "Y_WIDTH": target.width,
+            "Y_HEIGHT": layer.extent[0],
+            "Y_WIDTH": layer.extent[1],
             "ACTIVATE(v)": _activation(layer.activation),
         }
+        if layer.pool:
+            found |= _POOLS["numbers" if layer.pool == "max" and is_number(layer.activation) else layer.pool]
         if layer.added is not None:
             found |= {
                 "RESIDUAL": 1,
