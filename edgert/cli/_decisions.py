@@ -72,7 +72,8 @@ def others_text(d: Decision) -> str:
     found = []
     for other in d.others:
         name = other.algorithm if "planes" in other.layouts else f"CPU {other.algorithm}".rstrip()
-        found.append(f"{name} {_more(other.compute + other.adjust)}")
+        together = f" of {other.decisions}" if other.decisions != 1 else ""
+        found.append(f"{name} {_more(other.compute + other.adjust)}{together}")
     return ", ".join(found)
 
 

@@ -147,7 +147,7 @@ class Campaign:
     def _measure(self, candidate: Candidate, measure: Measure, who: str, path: Path) -> None:
         """Measure a candidate and store its time."""
         try:
-            made = probe(candidate.work, candidate.form, self.target)
+            made = probe(candidate.work, candidate.form, self.target, candidate.reader)
             path.unlink(missing_ok=True)  # much faster than to replace it
             write_bundle(made.bundle, path, durable=False)
             timing = measure(path, made.step, self.weights if any(candidate.work.constant) else "l2")

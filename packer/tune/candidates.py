@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from packer.ir import Graph
-from packer.ir.ops import Concat, Reshape, Slice
+from packer.ir import Graph, Node
+from packer.ir.ops import Concat, Op, Reshape, Slice
 from packer.planner.choices import Choice, choices_of
 from packer.planner.costs import Costs, Signature, signature, work_of
 from packer.planner.split import SHARED
-from targets.base import Form, Target, Work, stored_bytes
+from targets.base import Form, Layout, Target, Work, stored_bytes
 
 __all__ = ["Candidate", "Candidates"]
 
@@ -22,11 +22,13 @@ _FREE = Concat | Reshape | Slice  # views where that can be: what is copied of t
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A piece of work in one form, of those that a plan may consist of."""
+    """A piece of work in one form, of those that a plan may consist of. Where that leaves the output in registers,
+    `reader` is the operator that reads it, whose work it does, too."""
 
     signature: Signature
     work: Work
     form: Form
+    reader: Op | None = None
 
 
 class Candidates:
@@ -98,7 +100,7 @@ class Candidates:
     def _add(self, graph: Graph, target: Target, v: int, choices: Sequence[Choice], cores: int) -> None:
         """The choices of a node, each with every implementation of its layouts: which is cheapest is not known yet."""
         node = graph.nodes[v]
-        forms = target.forms(graph, node)
+        forms = [form for form in target.forms(graph, node) if Layout.REGISTERS not in form.inputs]
         for choice in choices:
             works = [work_of(graph, node, part) for part in choice.parts]
             shared = choice.split.name == SHARED
@@ -116,15 +118,22 @@ class Candidates:
                     self._piece_choice.append(len(self._node_of))
                     self._piece_core.append(piece.core)
                     self._piece_speed.append(sum(speeds) if shared else speeds[piece.core])
-                    self._piece_candidate.append(self._number(work, form))
+                    self._piece_candidate.append(self._number(work, form, _reader(graph, node, form)))
                 self._node_of.append(self._nodes)
         self._nodes += 1
 
-    def _number(self, work: Work, form: Form) -> int:
+    def _number(self, work: Work, form: Form, reader: Op | None) -> int:
         number = self._numbers.setdefault((work, form), len(self.all))
         if number == len(self.all):
-            self.all.append(Candidate(signature(work, form), work, form))
+            self.all.append(Candidate(signature(work, form), work, form, reader))
         return number
+
+
+def _reader(graph: Graph, node: Node, form: Form) -> Op | None:
+    """The operator that reads from registers what a node makes."""
+    if Layout.REGISTERS not in form.outputs:
+        return None
+    return next(other.op for other in graph.nodes if node.outputs[0] in other.inputs)
 
 
 def _predicted(target: Target, candidate: Candidate, touched: int) -> float:

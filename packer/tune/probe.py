@@ -16,10 +16,11 @@ import numpy as np
 from edgert import __version__
 from packer.bundle.model import Bundle, Place, Program, Step, Tensor
 from packer.ir import DType, Graph, Node, TensorType, Value, whole
+from packer.ir.ops import Op
 from packer.planner.choices import Choice
 from packer.planner.schedule import schedule
 from packer.planner.split import NONE, Piece, Split
-from targets.base import Form, Target, Work
+from targets.base import Form, Layout, Target, Work
 
 __all__ = ["MORE", "OFTEN", "ONCE", "Probe", "probe"]
 
@@ -38,11 +39,19 @@ class Probe:
     step: int
 
 
-def probe(work: Work, form: Form, target: Target) -> Probe:
-    """The probe of `work` in `form`; the same every time. Raises TargetError for work the target cannot do."""
-    graph = _graph(work)
-    everything = Split(NONE, (Piece(0, whole(work.outputs[0])),))
-    program = schedule(graph, target, [Choice(form, everything, (None,), (0.0,))])
+def probe(work: Work, form: Form, target: Target, reader: Op | None = None) -> Probe:
+    """The probe of `work` in `form`, with that of the operator that reads the output from registers; the same every
+    time. Raises TargetError for work the target cannot do."""
+    graph = _graph(work, reader)
+    forms = [form]
+    if reader is not None:
+        found = target.forms(graph, graph.nodes[-1])
+        forms.append(next(own for own in found if Layout.REGISTERS in own.inputs))
+    choices = []
+    for node, own in zip(graph.nodes, forms, strict=True):
+        everything = Split(NONE, (Piece(0, whole(graph.type(node.outputs[0]))),))
+        choices.append(Choice(own, everything, (None,), (0.0,)))
+    program = schedule(graph, target, choices)
     if program.device:
         programs, step = _repeated(program)
         return Probe(Bundle(f"edgert {__version__}", _STEP, programs, ()), step)
@@ -50,8 +59,9 @@ def probe(work: Work, form: Form, target: Target) -> Probe:
     return Probe(Bundle(f"edgert {__version__}", _STEP, (program,), ()), step)
 
 
-def _graph(work: Work) -> Graph:
-    """A graph of one node; constants are random numbers, small enough that results stay finite."""
+def _graph(work: Work, reader: Op | None) -> Graph:
+    """A graph of one node, and perhaps one that reads its output; constants are random numbers, small enough that
+    results stay finite."""
     random = np.random.default_rng(0)
     values = {}
     names: list[str | None] = []
@@ -66,7 +76,11 @@ def _graph(work: Work) -> Graph:
     outputs = tuple(f"output{i}" for i in range(len(work.outputs)))
     values.update((name, Value(name, type)) for name, type in zip(outputs, work.outputs, strict=True))
     inputs = tuple(name for name, constant in zip(names, work.constant, strict=True) if name and not constant)
-    return Graph(_STEP, inputs, outputs, (Node(work.op, tuple(names), outputs, (_STEP,)),), values)
+    nodes = [Node(work.op, tuple(names), outputs, (_STEP,))]
+    if reader is not None:
+        values["result"] = Value("result", reader.infer(work.outputs)[0])
+        nodes.append(Node(reader, outputs, ("result",), ()))
+    return Graph(_STEP, inputs, nodes[-1].outputs, tuple(nodes), values)
 
 
 def _numbers(type: TensorType, density: float, together: int, random: np.random.Generator) -> np.ndarray:

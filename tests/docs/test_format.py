@@ -83,5 +83,5 @@ def test_every_kind_is_described(kinds: dict[str, str]) -> None:
 def test_numbers() -> None:
     types = dict(re.findall(r"(\d+) (\w+)", re.search(r"Element types: ([^(]*)", TEXT)[1]))  # type: ignore[index]
     assert {int(n): name for n, name in types.items()} == {d.value: d.name.lower() for d in DType}
-    for layout in Layout:
+    for layout in set(Layout) - {Layout.REGISTERS}:
         assert f"| {layout.value} | {layout.name.lower()} |" in TEXT

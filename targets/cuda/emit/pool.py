@@ -33,14 +33,15 @@ def first_of(b: Builder, thread: str, threads: int = 4) -> str:
 def pooled(b: Builder, pool: str, values: Sequence[str], activation: Activation | None) -> str:
     """What is kept of a window. All threads that have a pixel of it are here, four with one value each or two with
     those of a column each; the activation has been applied."""
-    rows = [_meet(b, pool, value, 1, activation) for value in values]
-    found = _join(b, pool, *rows, activation) if len(rows) > 1 else _meet(b, pool, rows[0], 2, activation)
+    rows = [_join(b, pool, value, _other(b, value, 1), activation) for value in values]
+    lower = rows[1] if len(rows) > 1 else _other(b, rows[0], 2)
+    found = _join(b, pool, rows[0], lower, activation)
     return b.new("f", "mul.rn.f32", found, f32(0.25)) if pool == "average" else found
 
 
-def _meet(b: Builder, pool: str, value: str, distance: int, activation: Activation | None) -> str:
-    """A value joined with that of another lane."""
-    return _join(b, pool, value, b.new("f", "shfl.bfly.b32", value, distance, _WARP - 1), activation)
+def _other(b: Builder, value: str, distance: int) -> str:
+    """What the lane has whose number differs in one bit. (The form without .sync is that of PTX ISA 5.0.)"""
+    return b.new("f", "shfl.bfly.b32", value, distance, _WARP - 1)
 
 
 def _join(b: Builder, pool: str, one: str, other: str, activation: Activation | None) -> str:

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from packer.ir import DType
-from packer.ir.ops import Conv
+from packer.ir.ops import Conv, Pool
 from targets.cuda.array import Array
 from targets.cuda.geometry import RESIDUAL
 from targets.cuda.kernel import Code, Kernel
 from targets.cuda.layer import ConvLayer
 from tests.targets.cuda.launch import run
 
-__all__ = ["check", "data_of", "execute", "expected"]
+__all__ = ["check", "data_of", "execute", "expected", "pool_of"]
 
 Data = tuple[np.ndarray, np.ndarray | None]  # input, residual
 
@@ -43,12 +43,17 @@ def execute(layer: ConvLayer, kernels: Sequence[Kernel], data: Data) -> np.ndarr
 
 
 def expected(layer: ConvLayer, data: Data) -> np.ndarray:
-    """The layer in float64, by the reference of the operator."""
+    """The layer in float64, by the references of its operators."""
     op = Conv(layer.strides, layer.pads, layer.dilations, layer.group, layer.activation)
     x, added = data
     operands = (x, layer.weights, layer.bias, added)
-    found = op.reference(*(None if operand is None else operand.astype(np.float64) for operand in operands))
-    return np.asarray(found[0] if isinstance(found, tuple) else found)
+    (found,) = op.reference(*(None if operand is None else operand.astype(np.float64) for operand in operands))
+    return np.asarray(pool_of(layer).reference(found)[0]) if layer.pool else found
+
+
+def pool_of(layer: ConvLayer) -> Pool:
+    """The pool behind a layer, as an operator."""
+    return Pool(layer.pool, (2, 2), (2, 2), (0, 0, 0, 0), (1, 1))
 
 
 def check(layer: ConvLayer, code: Code, seed: int, tolerance: float) -> None:

@@ -11,7 +11,7 @@ from packer.ir import DType
 from packer.ir.ops import Activation
 from targets.cuda.layer import ConvLayer, Planes
 
-__all__ = ["ACTIVATIONS", "any_layer", "layer_of", "random_layer", "with_halves"]
+__all__ = ["ACTIVATIONS", "any_layer", "layer_of", "pooled", "random_layer", "with_halves"]
 
 ACTIVATIONS = (
     Activation("identity"),
@@ -98,6 +98,15 @@ def any_layer(seed: int) -> ConvLayer:
         layer = replace(layer, added=added)
     activations = (None, *ACTIVATIONS)
     return replace(layer, activation=activations[int(rng.integers(len(activations)))])
+
+
+def pooled(layer: ConvLayer, pool: str) -> ConvLayer | None:
+    """The layer with a pool of 2 x 2 behind it, into planes with another halo; None if it has no 2 x 2 pixels."""
+    target = layer.target
+    if min(target.height, target.width) < 2:
+        return None
+    kept = Planes.of(target.channels, target.height // 2, target.width // 2, (1, 0, 2, 1), target.dtype)
+    return replace(layer, target=kept, pool=pool)
 
 
 def with_halves(layer: ConvLayer, seed: int) -> ConvLayer:

@@ -18,7 +18,7 @@ from targets.cuda.layer import ConvLayer
 from targets.cuda.rounding import round20
 from targets.cuda.slices import cache_resident
 from tests.targets.cuda.generic.check import code as generic
-from tests.targets.cuda.layers import layer_of
+from tests.targets.cuda.layers import layer_of, pooled
 
 __all__ = ["CASES", "Case", "constants", "sizes"]
 
@@ -51,6 +51,12 @@ def _layer(shape: tuple[int, ...], density: float, size: tuple[int, int], **more
     weights = rng.standard_normal(shape).astype(np.float32)
     weights[rng.random(shape) >= density] = 0
     return layer_of(round20(weights), size, **more)  # type: ignore[arg-type]
+
+
+def _pooled(shape: tuple[int, ...], size: tuple[int, int], **more: object) -> ConvLayer:
+    layer = pooled(_layer(shape, 0.15, size, **more), "max")
+    assert layer is not None
+    return layer
 
 
 def _conv(layer: ConvLayer, code: Code) -> Case:
@@ -90,11 +96,16 @@ _ONE = (1, 1, 1, 1)
 _POINTS = _layer((48, 32, 1, 1), 1, (20, 20))
 _DEEP = _layer((40, 64, 3, 3), 0.1, (9, 11), pads=_ONE, images=2)
 _RESNET = _layer((64, 16, 3, 3), 0.1, (28, 28), pads=_ONE)
+_POOLED = _pooled((64, 16, 3, 3), (33, 28), pads=_ONE)
 
 CASES: dict[str, Callable[[], Case]] = {
     "t1": lambda: _sparse(_RESNET),
     "t1 of two slices and two images": lambda: _sparse(_layer((96, 8, 3, 3), 0.3, (17, 23), pads=_ONE, images=2)),
     "t1 of stride 2": lambda: _sparse(_layer((32, 8, 5, 5), 0.2, (31, 31), strides=(2, 2), pads=(2, 2, 2, 2))),
+    "t1 and a pool": lambda: _sparse(_POOLED),
+    "t1 of single pixels and a pool": lambda: _sparse(_pooled((64, 32, 1, 1), (29, 28))),
+    "t2 and a pool": lambda: _conv(_POOLED, stream.conv(_POOLED)),
+    "t3 and a pool": lambda: _conv(_POOLED, dense.conv(_POOLED)),
     "t1c": lambda: _sparse(_RESNET, cache_resident(_RESNET.weights)),
     "t1 of single pixels": lambda: _sparse(_layer((64, 32, 1, 1), 0.2, (28, 28))),
     "t1 of halves": lambda: _sparse(_halves(_RESNET)),

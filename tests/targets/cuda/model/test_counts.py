@@ -34,6 +34,6 @@ def test_counts_are_those_of_the_emulator(name: str) -> None:
     for what in ("global_requests", "shared_requests"):
         assert total(every, what) == found[what], what
     for what in ("global_sectors", "shared_cycles"):  # of a block of code, later visits count as the second
-        assert total(every, what) == pytest.approx(found[what], rel=0.02), what
+        assert total(every, what) == pytest.approx(found[what], rel=0.03), what
     for what in ("issued", "global_requests", "global_sectors", "shared_requests", "shared_cycles"):
         assert total(some, what) == pytest.approx(found[what], rel=0.1), what
