@@ -52,7 +52,7 @@ def forms(graph: Graph, node: Node, winograd: str = "strict", precision: str = "
     """The forms of `node`; of Winograd's, and of reduced weights, those that the settings allow."""
     op = node.op
     if isinstance(op, Conv):
-        return (*_convolutions(graph, node, precision), *_winograd(graph, node, winograd))
+        return (*_convolutions(graph, node, precision), *_winograd(graph, node, winograd, precision))
     if isinstance(op, IntegerConv | IntegerMatMul | QuantizedConv | QuantizedMatMul):
         return quantized_forms(graph, node)
     if isinstance(op, DynamicLevels):
@@ -113,15 +113,16 @@ def _convolutions(graph: Graph, node: Node, precision: str) -> list[Form]:
     return found
 
 
-def _winograd(graph: Graph, node: Node, winograd: str) -> list[Form]:
+def _winograd(graph: Graph, node: Node, winograd: str, precision: str) -> list[Form]:
     """Those of Winograd's algorithm; pieces begin at tiles."""
+    stored = precision if precisions_of(graph, node, precision) else "f32"
     return [
         replace(
             _form(graph, node, BLOCK16, BLOCK16, name),
             grain=(1, 1, tile_of(name), tile_of(name)),
             arithmetic=name,
         )
-        for name in winograd_forms(graph, node, winograd)
+        for name in winograd_forms(graph, node, winograd, stored)
     ]
 
 

@@ -119,7 +119,8 @@ def _winograd(graph: Graph, node: Node, form: Form) -> Lowered:
     """As packed, but for the weights, unless each run transforms them: [(m + 2)^2, K, C], with the places of a tile
     for groups."""
     tile = tile_of(form.implementation)
-    found = _conv(graph, node, replace(form, implementation="packed"))
+    stored = form.implementation.partition("-lean")[2]  # "-bf16", or nothing
+    found = _conv(graph, node, replace(form, implementation=f"packed{stored}"))
     attributes = tuple(sorted((*found.attributes, Attribute("tile", ints=(tile,))), key=lambda a: a.name))
     if is_lean(form.implementation):
         return Lowered("conv_winograd", found.inputs, attributes)

@@ -2,7 +2,7 @@
 (runtime_c/src/kernels/winograd.h).
 
 Form "winograd4" is that of 4 x 4 tiles with weights transformed when packing, "winograd4-lean" with those of a
-convolution, which are transformed in each run."""
+convolution, which are transformed in each run; "winograd4-lean-bf16" stores these in 16 bits."""
 
 from __future__ import annotations
 
@@ -44,17 +44,18 @@ SETTINGS: dict[str, tuple[int, ...]] = {"off": (), "strict": (2, 4), "fast": (2,
 
 def tile_of(form: str) -> int:
     """m of a form of this name."""
-    return int(form.removeprefix("winograd").removesuffix("-lean"))
+    return int(form.removeprefix("winograd").partition("-")[0])
 
 
 def is_lean(form: str) -> bool:
     """Whether a form of this name transforms its weights in each run."""
-    return form.endswith("-lean")
+    return "-lean" in form
 
 
-def winograd_forms(graph: Graph, node: Node, setting: str) -> tuple[str, ...]:
-    """The forms by which `setting` allows a convolution to be computed: none unless it has a kernel of 3x3 known when
-    packing, stride 1, and groups of whole blocks of 16 channels."""
+def winograd_forms(graph: Graph, node: Node, setting: str, stored: str) -> tuple[str, ...]:
+    """The forms by which `setting` allows a convolution to be computed, its weights `stored` as "f16", "bf16" or "f32"
+    unless they are transformed: none unless it has a kernel of 3x3 known when packing, stride 1, and groups of whole
+    blocks of 16 channels."""
     op, weights = node.op, graph.type(node.inputs[1] or "")
     assert isinstance(op, Conv)
     if weights.shape[2:] != (3, 3) or op.strides != (1, 1) or op.dilations != (1, 1):
@@ -64,5 +65,7 @@ def winograd_forms(graph: Graph, node: Node, setting: str) -> tuple[str, ...]:
         return ()
     if graph.constant(node.inputs[1]) is None or channels == 0 or graph.type(node.outputs[0]).elements == 0:
         return ()
-    suffixes = ("", "-lean") if 4 * weights.elements >= LEAN else ("",)
+    suffixes = ["", "-lean" if stored == "f32" else f"-lean-{stored}"]
+    if stored == "f32" and 4 * weights.elements < LEAN:
+        suffixes.pop()
     return tuple(f"winograd{tile}{suffix}" for tile in SETTINGS[setting] for suffix in suffixes)

@@ -21,6 +21,8 @@ from packer.importers import import_onnx
 from packer.ir.evaluate import evaluate
 from targets.base import TargetError
 
+ERRORS = {"f32": 5e-5, "f16": 2e-3, "bf16": 1e-2}  # of the largest output
+
 
 def model(channels: int, filters: int, group: int = 1) -> ModelProto:
     """Two convolutions of 3x3 and a residual, over 27 x 22 pixels."""
@@ -50,25 +52,39 @@ def stored(path: Path) -> set[int]:
     return {len(program.tensors[step.inputs[1]].shape) for step in steps}
 
 
-@pytest.mark.parametrize("form", [f"winograd{tile}{suffix}" for tile in (2, 4, 6) for suffix in ("", "-lean")])
+@pytest.mark.parametrize(
+    ("form", "precision"),
+    [
+        *((f"winograd{tile}{suffix}", "f32") for tile in (2, 4, 6) for suffix in ("", "-lean")),
+        ("winograd4-lean-f16", "f16"),
+        ("winograd2-lean-bf16", "bf16"),
+    ],
+)
 @pytest.mark.parametrize(("channels", "filters", "group"), [(20, 40, 1), (32, 64, 2)])
 def test_right_on_any_number_of_cores(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, channels: int, filters: int, group: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    form: str,
+    precision: str,
+    channels: int,
+    filters: int,
+    group: int,
 ) -> None:
     monkeypatch.setattr("targets.cpu.winograd.LEAN", 0)
     network, path = model(channels, filters, group), tmp_path / "model.edge"
     x = np.random.default_rng(1).standard_normal((1, channels, 27, 22)).astype(np.float32)
     (want,) = ReferenceEvaluator(network).run(None, {"x": x})
-    pack(network, path, winograd="fast", implementation=form, cores=(1, 2, 3), golden=False)
+    pack(network, path, winograd="fast", precision=precision, implementation=form, cores=(1, 2, 3), golden=False)
     assert kernels(path) == {"conv_winograd"}
-    assert stored(path) == ({5} if form.endswith("-lean") else {3})
+    assert stored(path) == ({5} if "-lean" in form else {3})
     for isa in this_machine().isas:
         answers = []
         for threads in (1, 2, 3):
             with edgert.load(path, isa=isa, threads=threads) as session:
                 answers.append(session.run({"x": x})["y"])
         assert len({answer.tobytes() for answer in answers}) == 1
-        np.testing.assert_allclose(answers[0], want, rtol=0, atol=5e-5 * float(np.abs(want).max()), err_msg=isa)
+        atol = ERRORS[precision] * float(np.abs(want).max())
+        np.testing.assert_allclose(answers[0], want, rtol=0, atol=atol, err_msg=isa)
 
 
 def test_settings_allow_what_they_say(tmp_path: Path) -> None:

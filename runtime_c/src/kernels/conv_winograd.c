@@ -7,6 +7,7 @@
 #include "kernels/conv_geometry.h"
 #include "kernels/partition.h"
 #include "kernels/simd/simd.h"
+#include "kernels/weights.h"
 #include "kernels/winograd.h"
 
 enum {
@@ -28,6 +29,7 @@ typedef struct winograd_state {
   int64_t bias_group;
   int64_t tile, taps;        /* m, and (m + 2)^2 */
   bool lean;                 /* weights are those of a convolution, and transformed here */
+  ert_weights weights;       /* as they are stored; float32 unless lean */
   int64_t high, wide, tiles; /* tiles of an image, and all */
   int64_t blocks, in_blocks; /* of 16 output and input channels of a group */
   int64_t bands, runs;       /* tasks of a group */
@@ -64,9 +66,10 @@ static edgert_status prove(const ert_prepare *p, winograd_state *s) {
   const int64_t weights[3] = {s->taps, g->groups * g->filters, g->channels};
   const int64_t plain[5] = {g->groups, g->filters, g->channels, 3, 3};
   const int64_t filters[2] = {g->groups, g->filters};
-  ERT_TRY(ert_expect_dtype(p, w, EDGERT_F32));
-  ERT_TRY(ert_expect_layout(p, w, ERT_LAYOUT_WEIGHT16));
+  ERT_TRY(ert_expect_weights(p, w));
   ERT_TRY(s->lean ? ert_expect_shape(p, w, 5, plain) : ert_expect_shape(p, w, 3, weights));
+  if (!s->lean) ERT_TRY(ert_expect_dtype(p, w, EDGERT_F32));
+  s->weights = ert_weights_of(w);
   if (bias) {
     ERT_TRY(ert_expect_dtype(p, bias, EDGERT_F32));
     ERT_TRY(ert_expect_layout(p, bias, ERT_LAYOUT_BLOCK16));
@@ -211,17 +214,19 @@ static void multiply_lean(const ert_step *step, int64_t group, int64_t block, in
                           int64_t end, float *inputs) {
   const winograd_state *s = step->state;
   const int64_t tiles = end - begin, channels = s->g.channels, y_tap = UNIT * s->most * 16 + 16;
+  const int64_t bytes = ert_weights_bytes(s->weights), w_block = s->w.block * bytes, w_channel = 9 * 16 * bytes;
   float *weights = inputs + s->chunks * s->taps * s->x_tap, *products = weights + s->taps * WEIGHTS_TAP;
   for (int64_t unit = 0; unit < blocks; unit += UNIT) {
     const int64_t count = ert_min64(UNIT, blocks - unit);
-    const float *w = (const float *)step->in[1]->data + group * s->w.group + (block + unit) * s->w.block;
+    const char *w = (const char *)step->in[1]->data + (group * s->w.group + (block + unit) * s->w.block) * bytes;
     for (int64_t c = 0; c < channels; c += CHANNELS) {
       const int64_t depth = ert_min64(CHANNELS, channels - c);
       for (int64_t b = 0; b < count; b++)
         for (int64_t part = 0; part < depth; part += 16) {
           const ert_winograd_weights of = {
               .tile = (int)s->tile,
-              .w = w + b * s->w.block + (c + part) * 9 * 16,
+              .w = w + b * w_block + (c + part) * w_channel,
+              .weights = s->weights,
               .y = weights + (b * CHANNELS + part) * 16,
               .y_tap = WEIGHTS_TAP,
               .channels = (size_t)ert_min64(16, depth - part),
@@ -230,8 +235,8 @@ static void multiply_lean(const ert_step *step, int64_t group, int64_t block, in
         }
       /* What comes next: the same filters' next channels, or the first ones of the next filters. */
       const bool last = c + CHANNELS >= channels;
-      const float *next = last ? w + UNIT * s->w.block : w + (c + CHANNELS) * 9 * 16;
-      const size_t lines = (size_t)(CHANNELS * 9 * UNIT / s->taps) + 1;
+      const char *next = last ? w + UNIT * w_block : w + (c + CHANNELS) * w_channel;
+      const int64_t lines = CHANNELS * w_channel * UNIT / 64 / s->taps + 1;
       for (int64_t t = 0; t < s->taps; t++) {
         const int64_t at = t * UNIT / s->taps;
         const ert_winograd_product d = {
@@ -243,8 +248,8 @@ static void multiply_lean(const ert_step *step, int64_t group, int64_t block, in
             .blocks = (size_t)count,
             .channels = (size_t)depth,
             .add = c > 0,
-            .ahead = next + at * s->w.block + (t - at * s->taps / UNIT) * (int64_t)lines * 16,
-            .lines = lines,
+            .ahead = next + at * w_block + (t - at * s->taps / UNIT) * lines * 64,
+            .lines = (size_t)lines,
         };
         s->simd->winograd_multiply(&d);
       }
@@ -288,4 +293,4 @@ static void winograd_run(const ert_step *step, int64_t begin, int64_t end, void 
 
 extern const ert_kernel ert_kernel_conv_winograd;
 const ert_kernel ert_kernel_conv_winograd = {
-    .name = "conv_winograd", .prepare = winograd_prepare, .run = winograd_run, .views = true};
+    .name = "conv_winograd", .prepare = winograd_prepare, .run = winograd_run, .views = true, .reduced = true};

@@ -64,7 +64,11 @@ _CONVOLUTIONS: dict[str, _Model] = {
     "sparse": conv_sparse_seconds,
     "sparse-f16": conv_sparse_seconds,
     "sparse-bf16": conv_sparse_seconds,
-    **{f"winograd{tile}{suffix}": winograd_seconds for tile in TILES for suffix in ("", "-lean")},
+    **{
+        f"winograd{tile}{suffix}": winograd_seconds
+        for tile in TILES
+        for suffix in ("", "-lean", "-lean-f16", "-lean-bf16")
+    },
 }
 _MODELS: dict[type, _Model] = {
     Binary: pointwise.pointwise_seconds,

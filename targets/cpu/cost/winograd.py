@@ -10,6 +10,7 @@ from targets.cpu.cost.at import At
 from targets.cpu.cost.conv import geometry
 from targets.cpu.cost.operands import stored
 from targets.cpu.cost.pointwise import activation_cycles
+from targets.cpu.precision import stored_type
 from targets.cpu.winograd import is_lean, tile_of
 
 __all__ = ["winograd_seconds"]
@@ -50,7 +51,7 @@ def winograd_seconds(work: Work, form: Form, distances: Sequence[float], at: At)
     if lean:
         cycles += bands * blocks * g.channels * vectors * _KERNEL[tile]
     busy = cycles * at.cycle / at.efficiency.dense
-    weights = (9 if lean else taps) * blocks * g.channels * 64.0
+    weights = (9 if lean else taps) * blocks * g.channels * stored_type(form.implementation).bytes * 16.0
     fetch = at.moved(weights, distances[1]) + (bands - 1) * at.moved(weights, weights + band * one)
 
     kept = at.reach(band * one)[0]  # a byte of transformed inputs and products, written and read

@@ -7,8 +7,9 @@ import pytest
 
 from packer.ir.ops import Conv, MatMul
 from packer.ir.types import DType, TensorType
-from targets.base import Layout, attributes_of
+from targets.base import Attribute, Layout, attributes_of
 from targets.cpu.precision import rounded
+from targets.cpu.winograd import TILES, transformed
 from tests.runtime_c.kernels.convolutions import ACTIVATIONS, choice, exact, random_case, random_conv, weights
 from tests.runtime_c.kernels.harness import Rejected, check_step, random_array, run_step
 
@@ -58,6 +59,24 @@ def test_conv(rank: int, kernel: str) -> None:
         )  # fmt: skip
 
 
+@pytest.mark.parametrize("tile", TILES)
+@pytest.mark.parametrize("dtype", REDUCED)
+def test_winograd_of_weights_that_a_run_transforms(dtype: DType, tile: int) -> None:
+    rng = np.random.default_rng(tile)
+    for _ in range(15):
+        group = choice(rng, 1, 1, 2)
+        channels, filters = (32, choice(rng, 16, 48)) if group > 1 else (choice(rng, 2, 16, 70), choice(rng, 5, 33, 70))
+        op = Conv((1, 1), (1, 0, 1, 2), (1, 1), group, ACTIVATIONS[rng.integers(len(ACTIVATIONS))])
+        x = random_array(rng, (choice(rng, 1, 2), group * channels, *rng.integers(3, 20, 2)), DType.F32)
+        case = random_case(rng, op, x, weights(rng, group * filters, channels, 3, 3))
+        check_step(
+            "conv_winograd", [x, *case.grouped, case.residual],
+            [exact(op, x, widened(case.w, dtype), case.bias, case.residual)], [case.output],
+            (*attributes_of(op), Attribute("tile", ints=(tile,))), 1e-4 if tile == 6 else 2e-5,
+            layouts=(BLOCK16, WEIGHT16, BLOCK16, BLOCK16, BLOCK16), weights=dtype,
+        )  # fmt: skip
+
+
 @pytest.mark.parametrize("dtype", REDUCED)
 def test_linear(dtype: DType) -> None:
     rng = np.random.default_rng(40)
@@ -90,3 +109,8 @@ def test_operands_are_proven() -> None:
     ):
         with pytest.raises(Rejected, match=message):
             run(kernel, channels, dtype, layout)
+
+    layouts, w = (BLOCK16, WEIGHT16, BLOCK16), transformed(np.ones((16, 4, 3, 3), np.float32), 4)
+    attributes = (*attributes_of(Conv((1, 1), (1, 1, 1, 1), (1, 1))), Attribute("tile", ints=(4,)))
+    with pytest.raises(Rejected, match="f32"):
+        run_step("conv_winograd", [np.ones((1, 4, 5, 5), np.float32), w], [y], attributes, layouts, weights=DType.BF16)

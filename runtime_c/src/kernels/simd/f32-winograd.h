@@ -190,15 +190,15 @@ ERT_INLINE void winograd_kernel(const ert_winograd *k, const vf g0, const vf g1,
   out[k->tile + 1] = g2;
 }
 
-ERT_INLINE void winograd_weights_of(const ert_winograd *k, const ert_winograd_weights *w) {
-  const int edge = k->tile + 2;
-  const size_t step = w->channels * 16;
-  for (size_t at = 0; at < step; at += VL) {
+ERT_INLINE void winograd_weights_of(const ert_winograd *k, const ert_winograd_weights *w, int kind) {
+  const int edge = k->tile + 2, channels = (int)w->channels;
+  for (int at = 0; at < channels * 16; at += VL) {
     vf lines[3][ERT_WINOGRAD_EDGE];
-    const float *g = w->w + at;
-    WINOGRAD_EACH(j, 3)
-    winograd_kernel(k, vload(g + (size_t)j * step), vload(g + (size_t)(j + 3) * step),
-                    vload(g + (size_t)(j + 6) * step), lines[j]);
+    WINOGRAD_EACH(j, 3) {
+      vf g[3];
+      WINOGRAD_EACH(i, 3) g[i] = dense_weights(w->w, (3 * i + j) * channels + at / 16, at % 16, kind);
+      winograd_kernel(k, g[0], g[1], g[2], lines[j]);
+    }
     float *y = w->y + at;
 #pragma GCC unroll WINOGRAD_OUTPUT_AT_ONCE
     for (int i = 0; i < edge; i++) {
@@ -212,13 +212,22 @@ ERT_INLINE void winograd_weights_of(const ert_winograd *k, const ert_winograd_we
   }
 }
 
-static void winograd_weights(const ert_winograd_weights *w) {
+ERT_INLINE void winograd_weights_as(const ert_winograd_weights *w, int kind) {
   if (w->tile == 2)
-    winograd_weights_of(&ert_winograd_2, w);
+    winograd_weights_of(&ert_winograd_2, w, kind);
   else if (w->tile == 4)
-    winograd_weights_of(&ert_winograd_4, w);
+    winograd_weights_of(&ert_winograd_4, w, kind);
   else
-    winograd_weights_of(&ert_winograd_6, w);
+    winograd_weights_of(&ert_winograd_6, w, kind);
+}
+
+static void winograd_weights(const ert_winograd_weights *w) {
+  if (w->weights == ERT_WEIGHTS_F32)
+    winograd_weights_as(w, ERT_WEIGHTS_F32);
+  else if (w->weights == ERT_WEIGHTS_F16)
+    winograd_weights_as(w, ERT_WEIGHTS_F16);
+  else
+    winograd_weights_as(w, ERT_WEIGHTS_BF16);
 }
 
 /* The shapes X(tiles, blocks) of products that fit the registers of this instruction set. */
@@ -272,7 +281,7 @@ ERT_INLINE void winograd_steps(vf acc[WINOGRAD_MAX_P][WINOGRAD_MAX_VECTORS], con
 
 /* P tiles by Q blocks: the sums of chains of channels, added up. Every four channels ask for `lines` cache lines of `ahead`. */
 ERT_INLINE void winograd_shape(const ert_winograd_product *d, const float *x, const float *w, float *y,
-                               const float *ahead, size_t lines, int P, int Q) {
+                               const char *ahead, size_t lines, int P, int Q) {
   const ptrdiff_t x_block = (ptrdiff_t)d->tiles * 16, w_block = d->w_block;
   for (size_t chain = 0; chain < d->channels; chain += ERT_WINOGRAD_CHAIN) {
     vf acc[WINOGRAD_MAX_P][WINOGRAD_MAX_VECTORS];
@@ -286,7 +295,7 @@ ERT_INLINE void winograd_shape(const ert_winograd_product *d, const float *x, co
       const size_t count = end - block < 16 ? end - block : 16;
       size_t c = 0;
       for (; c + 4 <= count; c += 4, w += 4 * 16) {
-        for (size_t i = 0; i < lines; i++, ahead += 16) __builtin_prefetch(ahead, 0, 2);
+        for (size_t i = 0; i < lines; i++, ahead += 64) __builtin_prefetch(ahead, 0, 2);
         winograd_steps(acc, x + c, w, w_block, 4, P, Q);
       }
       for (; c < count; c++, w += 16) winograd_steps(acc, x + c, w, w_block, 1, P, Q);
@@ -303,11 +312,11 @@ ERT_INLINE void winograd_shape(const ert_winograd_product *d, const float *x, co
 }
 
 typedef void winograd_shape_fn(const ert_winograd_product *d, const float *x, const float *w, float *y,
-                               const float *ahead, size_t lines);
+                               const char *ahead, size_t lines);
 
 #define WINOGRAD_DEFINE(P, Q)                                                                                   \
   static void winograd_shape_##P##x##Q(const ert_winograd_product *d, const float *x, const float *w, float *y, \
-                                       const float *ahead, size_t lines) {                                      \
+                                       const char *ahead, size_t lines) {                                       \
     winograd_shape(d, x, w, y, ahead, lines, P, Q);                                                             \
   }
 WINOGRAD_SHAPES_1(WINOGRAD_DEFINE)
@@ -344,14 +353,14 @@ static void winograd_multiply(const ert_winograd_product *d) {
   for (size_t block = 0; block < d->blocks;) {
     const struct winograd_width *width = winograd_width_for(d->tiles, d->blocks - block);
     const float *w = d->w + (ptrdiff_t)block * d->w_block;
-    const float *ahead = d->ahead ? d->ahead : w + (ptrdiff_t)width->blocks * d->w_block;
+    const char *ahead = d->ahead ? d->ahead : (const char *)(w + (ptrdiff_t)width->blocks * d->w_block);
     const size_t shapes = (d->tiles + width->most - 1) / width->most;
     const size_t lines = d->ahead ? (d->lines * 4 + shapes * d->channels - 1) / (shapes * d->channels)
                                   : (4 * width->blocks + shapes - 1) / shapes;
     for (size_t shape = 0, begin = 0; shape < shapes; shape++) {
       const size_t count = (d->tiles - begin) / (shapes - shape);
       float *y = d->y + (block * d->tiles + begin) * 16;
-      width->shapes[count](d, d->x + begin * 16, w, y, ahead + shape * lines * d->channels * 4, lines);
+      width->shapes[count](d, d->x + begin * 16, w, y, ahead + shape * lines * d->channels * 16, lines);
       begin += count;
     }
     block += width->blocks;

@@ -6,10 +6,10 @@
 #include "kernels/simd/simd.h"
 
 /* Lane `lane` of row `row` of the weights at w. */
-static float dense_weight(const ert_dense *d, const void *w, size_t row, size_t lane) {
+static float dense_weight(const void *w, ert_weights weights, size_t row, size_t lane) {
   const uint16_t *half = w;
-  if (d->weights == ERT_WEIGHTS_F16) return ert_float_of_f16(half[row * 16 + lane]);
-  if (d->weights == ERT_WEIGHTS_BF16) return ert_float_of_bf16(half[row / 2 * 32 + lane * 2 + row % 2]);
+  if (weights == ERT_WEIGHTS_F16) return ert_float_of_f16(half[row * 16 + lane]);
+  if (weights == ERT_WEIGHTS_BF16) return ert_float_of_bf16(half[row / 2 * 32 + lane * 2 + row % 2]);
   return ((const float *)w)[row * 16 + lane];
 }
 
@@ -18,7 +18,7 @@ static float dense_sum(const ert_dense *d, const float *x, const void *w, size_t
   size_t products = 0;
   for (const ert_span *span = d->spans; span < d->spans + d->n_spans; span++)
     for (size_t i = 0; i < span->count; i++) {
-      sum += x[span->offset + (ptrdiff_t)i] * dense_weight(d, w, products, lane);
+      sum += x[span->offset + (ptrdiff_t)i] * dense_weight(w, d->weights, products, lane);
       if (++products % ERT_CHAIN != 0) continue;
       total = products == ERT_CHAIN ? sum : total + sum;
       sum = 0.0f;

@@ -2,6 +2,7 @@
 #ifndef ERT_KERNELS_SIMD_SCALAR_WINOGRAD_H
 #define ERT_KERNELS_SIMD_SCALAR_WINOGRAD_H
 
+#include "kernels/simd/scalar-dense.h"
 #include "kernels/simd/simd.h"
 #include "kernels/winograd.h"
 
@@ -77,7 +78,7 @@ static void winograd_weights(const ert_winograd_weights *w) {
   const int edge = k->tile + 2;
   for (size_t i = 0; i < w->channels * 16; i++) {
     float g[9], lines[3][ERT_WINOGRAD_EDGE], out[ERT_WINOGRAD_EDGE];
-    for (size_t t = 0; t < 9; t++) g[t] = w->w[t * w->channels * 16 + i];
+    for (size_t t = 0; t < 9; t++) g[t] = dense_weight(w->w, w->weights, t * w->channels + i / 16, i % 16);
     for (int column = 0; column < 3; column++) winograd_kernel(k, g + column, 3, lines[column]);
     for (int row = 0; row < edge; row++) {
       winograd_kernel(k, lines[0] + row, ERT_WINOGRAD_EDGE, out);

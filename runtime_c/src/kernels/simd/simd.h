@@ -134,8 +134,9 @@ typedef struct ert_winograd_input {
 /* The weights of `channels` channels, at most 16, for 16 filters: out of the 9 taps of a kernel the (m + 2)^2 of a tile. */
 typedef struct ert_winograd_weights {
   int tile;
-  const float *w; /* [9][channels][16] */
-  float *y;       /* [channels][16], for each of the (m + 2)^2 `y_tap` apart */
+  const void *w; /* [9][channels][16] of `weights` */
+  ert_weights weights;
+  float *y; /* [channels][16], for each of the (m + 2)^2 `y_tap` apart */
   ptrdiff_t y_tap;
   size_t channels;
 } ert_winograd_weights;
@@ -147,8 +148,8 @@ typedef struct ert_winograd_product {
   ptrdiff_t w_block;
   float *y; /* [blocks][tiles][16] */
   size_t tiles, blocks, channels;
-  bool add;           /* to what is in y */
-  const float *ahead; /* what to fetch meanwhile, `lines` of 64 bytes; or NULL: the weights behind these */
+  bool add;          /* to what is in y */
+  const char *ahead; /* what to fetch meanwhile, `lines` of 64 bytes; or NULL: the weights behind these */
   size_t lines;
 } ert_winograd_product;
 
