@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import importlib
 import os
 import re
+import signal
 import sys
 import tempfile
 import time
-from functools import partial
 from pathlib import Path
 
 from benchmarks.gpu import driver
-from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.build import ROOT, BuildError, build
 from benchmarks.gpu.device import clocks, find
+from benchmarks.gpu.modules import translator
+from benchmarks.gpu.plan import run_all
 from benchmarks.gpu.session import Session
 
 __all__ = ["SECTIONS"]
@@ -32,6 +32,7 @@ SECTIONS = {
     "operators": 190.0,
     "networks": 150.0,
     "supply": 40.0,
+    "stalls": 60.0,
     "pictures": 0.0,
 }
 _BUILDS = ROOT / "build" / "gpu-session"
@@ -44,6 +45,7 @@ def main() -> None:
     parser.add_argument("--emulate", action="store_true", help="try it all, tiny, on the emulator; times say nothing")
     parser.add_argument("--output", type=Path, help="folder for results (results, or $OUT)")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # ends the section's processes, too
     began = time.monotonic()
     _build_runtime()
     library = _library(options.emulate)
@@ -55,23 +57,20 @@ def main() -> None:
     emulated = driver.emulated()
     name = "emulated" if emulated else re.sub(r"\W+", "_", found.name.lower().removeprefix("nvidia ")).strip("_")
     folder = options.output or (Path(tempfile.mkdtemp()) if emulated else _results())
-    session = Session(folder / f"gpu_{name}.json", options.seconds - (time.monotonic() - began), emulated)
-    bench = Bench.on(found, session, library)
-    session.result |= {"device": dataclasses.asdict(found), "translated_by": bench.modules.how, "clocks": clocks()}
+    output = folder.resolve() / f"gpu_{name}.json"
+    output.unlink(missing_ok=True)
+    session, how = Session(output, emulated), translator(found.arch, emulated)
+    session.result |= {"device": dataclasses.asdict(found), "translated_by": how, "clocks": clocks()}
+    session.save()
     print(f"{found.name}: {found.arch}, {found.multiprocessors} multiprocessors, {found.memory >> 20} MiB")
-    print(f"PTX is translated by {bench.modules.how}", flush=True)
-    session.run({name: (SECTIONS[name], partial(_run, name, bench)) for name in SECTIONS if name in options.sections})
-    bench.modules.close()
-    print(f"results: {session.output}")
+    print(f"PTX is translated by {how}", flush=True)
 
+    def command(name: str, seconds: float) -> list[str]:
+        return [sys.executable, "-m", "benchmarks.gpu.section", name, str(output), str(seconds), library]
 
-def _run(name: str, bench: Bench) -> None:
-    """One section; its module, and what that needs, is imported now, so that what is missing ends no other one."""
-    work = getattr(importlib.import_module(f"benchmarks.gpu.{name}"), name)
-    try:
-        work(bench)
-    finally:
-        bench.session.put(clocks=clocks())
+    sections = {name: SECTIONS[name] for name in SECTIONS if name in options.sections}
+    run_all(output, sections, options.seconds - (time.monotonic() - began), command, ROOT)
+    print(f"results: {output}")
 
 
 def _results() -> Path:

@@ -28,8 +28,9 @@ class Bench:
 
     @classmethod
     def on(cls, device: Device, session: Session, library: str) -> Bench:
-        """Of the device that is current."""
-        return cls(device, new_stream(), Modules(primary(), device.arch, session.emulated), session, library)
+        """Of the first device, whose primary context becomes current."""
+        modules = Modules(primary(), device.arch, session.emulated)
+        return cls(device, new_stream(), modules, session, library)
 
     def times(self, contenders: Mapping[str, Contender], seconds: float) -> dict[str, Times]:
         """Of each, in turns whose order is random, so that none always follows the same other."""

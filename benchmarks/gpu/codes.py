@@ -8,7 +8,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
 
 from benchmarks.cuda_operators import layer
-from benchmarks.gpu.placed import DENSE, SPARSE, TEMPLATE, ways_of
+from benchmarks.gpu.placed import DENSE, HALVES, SPARSE, TEMPLATE, ways_of
 from targets.base import TargetError
 from targets.cuda.board import Board
 from targets.cuda.kernel import Code
@@ -17,7 +17,8 @@ from targets.cuda.rounding import rounded
 
 __all__ = ["Case", "Made", "case_of", "maker"]
 
-_COMPILED = (0.5, 0.9)  # sparsities at which the template is compiled, those of the paper's tables
+_THOROUGH = (0.0, 0.5, 0.9)  # sparsities at which there are all tiers, and two ways of each: others take ptxas too long
+_WAYS = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,10 +47,9 @@ def case_of(board: Board, name: str, batch: int, sparsities: tuple[float, ...]) 
         own = layer(name, sparsity, batch)
         case.layers[sparsity] = own = replace(own, weights=rounded(own.weights)) if board.sm < 70 else own
         for tier in SPARSE if sparsity else (DENSE,):
-            if tier == TEMPLATE and sparsity not in _COMPILED:
-                continue
+            most = _WAYS if sparsity in _THOROUGH else int(tier not in (TEMPLATE, HALVES))
             try:
-                case.made.extend(Made(tier, way, sparsity, code) for way, code in ways_of(board, own, tier))
+                case.made.extend(Made(tier, way, sparsity, code) for way, code in ways_of(board, own, tier, most))
             except TargetError as error:
                 case.notes.append(f"{tier}: {str(error).splitlines()[0]}")
     return case

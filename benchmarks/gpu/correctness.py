@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,7 @@ _PLACES = (
 _SMALL = ("generic/test_pad.py",)
 _SHOWN = 20  # failures
 _MOST_WORKERS = 12
+_WRITING = 10.0  # seconds that an interrupted pytest has to write its report
 
 
 def correctness(bench: Bench) -> None:
@@ -80,15 +82,15 @@ def correctness(bench: Bench) -> None:
 
 def _run(command: list[str], environment: dict[str, str], seconds: float) -> str:
     """What it printed; it is interrupted when the time is over, and may then still write its report."""
-    process = subprocess.Popen(
+    with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    try:
-        return process.communicate(timeout=max(seconds, 1))[0]
-    except subprocess.TimeoutExpired:
-        process.send_signal(2)
+    ) as process:
         try:
-            return process.communicate(timeout=10)[0]
-        except subprocess.TimeoutExpired:
-            process.kill()
+            for patience, number in ((max(seconds, 1), signal.SIGINT), (_WRITING, signal.SIGKILL)):
+                try:
+                    return process.communicate(timeout=patience)[0]
+                except subprocess.TimeoutExpired:
+                    process.send_signal(number)
             return process.communicate()[0]
+        finally:
+            process.kill()

@@ -37,12 +37,12 @@ class Device:
 
 
 def find() -> Device:
-    """The first device; its primary context is current afterwards. Raises CudaError, or OSError without a driver."""
-    driver.primary()
+    """The first device. Raises CudaError, or OSError without a driver."""
+    driver.call("cuInit", 0)
     numbers = (_MULTIPROCESSORS, _THREADS, _SHARED, _L2)
     multiprocessors, threads, shared, l2 = (driver.attribute(number) for number in numbers)
     sm = driver.attribute(_MAJOR) * 10 + driver.attribute(_MINOR)
-    memory, ghz = driver.memory()[1], driver.attribute(_CLOCK) * 1e-6
+    memory, ghz = driver.memory(), driver.attribute(_CLOCK) * 1e-6
     return Device(driver.name(), sm, driver.version(), multiprocessors, threads, shared, l2, memory, ghz)
 
 

@@ -109,11 +109,11 @@ def version() -> int:
     return value.value
 
 
-def memory() -> tuple[int, int]:
-    """Bytes of device memory that are free, and all."""
-    free, total = ctypes.c_size_t(), ctypes.c_size_t()
-    call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
-    return free.value, total.value
+def memory() -> int:
+    """Bytes of the first device's memory."""
+    total = ctypes.c_size_t()
+    call("cuDeviceTotalMem_v2", ctypes.byref(total), 0)
+    return total.value
 
 
 class Buffer:

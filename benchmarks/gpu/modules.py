@@ -13,7 +13,9 @@ from targets.cuda.cubin import code as code_of
 from targets.cuda.emit.ptx import Builder, module
 from targets.cuda.toolchain import MEMORY, ToolchainError, assemble, find
 
-__all__ = ["Loaded", "Modules"]
+__all__ = ["Loaded", "Modules", "translator"]
+
+_FEWEST = 4  # translated at a time: a virtual machine may get memory as it is used
 
 
 class Loaded:
@@ -50,9 +52,9 @@ class Modules:
 
     def __init__(self, context: ctypes.c_void_p, arch: str, emulated: bool) -> None:
         self._arch = arch
-        self.how = "driver (emulated)" if emulated else _translator(arch)
+        self.how = translator(arch, emulated)
         free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-        workers = max(1, min(len(os.sched_getaffinity(0)), free // MEMORY))
+        workers = min(len(os.sched_getaffinity(0)), max(_FEWEST, free // MEMORY))
         self._pool = ThreadPoolExecutor(workers, initializer=driver.call, initargs=("cuCtxSetCurrent", context))
 
     def load(self, ptx: str) -> Loaded:
@@ -67,8 +69,10 @@ class Modules:
         self._pool.shutdown(cancel_futures=True)
 
 
-def _translator(arch: str) -> str:
+def translator(arch: str, emulated: bool) -> str:
     """Whether ptxas knows the device: that of an old toolkit may not."""
+    if emulated:
+        return "driver (emulated)"
     if find("ptxas") is None:
         return "driver (ptxas is missing)"
     b = Builder()

@@ -93,25 +93,32 @@ def networks(bench: Bench) -> None:
 
 
 def _measure(bench: Bench, network: _Network, groups: Sequence[_Group]) -> None:
-    """A row for each of the engines."""
+    """Makes the engines, and times them in turns."""
     session, what = bench.session, f"{network.name}, {network.zeros} zeros"
     with ExitStack() as stack:
-        entrants, errors = {}, {}
-        for group in groups:
-            with session.attempt(f"{what}, {group.__name__}"):
-                for engine, make in group(bench, network, stack):
-                    if not session.over(f"{what}, {engine}"):
-                        with session.attempt(f"{what}, {engine}"):
-                            one = make()
-                            errors[engine] = _error(one, network.want)
-                            entrants[engine] = one
-        times = walls({engine: one.run for engine, one in entrants.items()}, _SECONDS, session.emulated)
-        for engine, one in entrants.items():
-            device = None
-            if one.launch is not None:
-                device = bench.times({engine: Contender(one.launch)}, _SECONDS / 10)[engine].median
-            row = {"network": network.name, "zeros": network.zeros, "engine": engine, "error": errors[engine]}
-            session.row(**row, device=device, **one.facts, **times[engine].asdict())
+        entrants, errors = dict[str, Entrant](), dict[str, float]()
+        try:
+            for group in groups:
+                with session.attempt(f"{what}, {group.__name__}"):
+                    for engine, make in group(bench, network, stack):
+                        if not session.over(f"{what}, {engine}"):
+                            with session.attempt(f"{what}, {engine}"):
+                                one = make()
+                                errors[engine] = _error(one, network.want)
+                                entrants[engine] = one
+        finally:  # what there is when the time is over is timed, too
+            _time(bench, network, entrants, errors)
+
+
+def _time(bench: Bench, network: _Network, entrants: Mapping[str, Entrant], errors: Mapping[str, float]) -> None:
+    """A row for each."""
+    times = walls({engine: one.run for engine, one in entrants.items()}, _SECONDS, bench.session.emulated)
+    for engine, one in entrants.items():
+        device = None
+        if one.launch is not None:
+            device = bench.times({engine: Contender(one.launch)}, _SECONDS / 10)[engine].median
+        row = {"network": network.name, "zeros": network.zeros, "engine": engine, "error": errors[engine]}
+        bench.session.row(**row, device=device, **one.facts, **times[engine].asdict())
 
 
 def _error(one: Entrant, want: Sequence[np.ndarray]) -> float:

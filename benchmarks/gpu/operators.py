@@ -21,9 +21,9 @@ from benchmarks.cuda_operators import OPERATORS
 from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.boards import board_of
 from benchmarks.gpu.codes import Case, maker
-from benchmarks.gpu.driver import Buffer, Graph, call, fill
+from benchmarks.gpu.driver import Buffer, Event, Graph, call, fill
 from benchmarks.gpu.modules import Loaded
-from benchmarks.gpu.placed import TIERS, Data, Placed, error, references
+from benchmarks.gpu.placed import HALVES, TIERS, Data, Placed, error, references
 from benchmarks.gpu.timing import Contender
 from benchmarks.report import table
 from targets.cuda.layer import ConvLayer
@@ -35,10 +35,10 @@ __all__ = ["BATCHES", "SPARSITIES", "operators"]
 
 SPARSITIES = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95)
 BATCHES = (64, 1)
-HALVES = "t1h"
 _LIMITS = {HALVES: 3e-3}  # of the relative error
 _LIMIT = 1e-5
-_CALLS = 10  # in a graph
+_CALLS = 10  # in a graph, of what is short
+_SHORT = 2e-4  # seconds
 _SECONDS = 1.5  # of a convolution at one batch
 _NOT_WRITTEN = 0xFF  # a byte of which floats are no numbers
 _SMALL = ("lenet-conv1",)  # what the emulator does
@@ -46,7 +46,7 @@ _SMALL = ("lenet-conv1",)  # what the emulator does
 
 @dataclass(frozen=True, slots=True)
 class _Entrant:
-    """What is timed: `form` is a tier or a peer; `one` gives one call to the stream, `many` _CALLS of them."""
+    """What is timed: `form` is a tier or a peer; `one` gives one call to the stream, `many` so many `calls`."""
 
     form: str
     way: str
@@ -54,6 +54,7 @@ class _Entrant:
     error: float | None
     one: Callable[[], None]
     many: Callable[[], None]
+    calls: int
 
 
 def operators(bench: Bench) -> None:
@@ -90,26 +91,29 @@ def _load(bench: Bench, case: Case, modules: dict[str, Loaded]) -> None:
 def _measure(bench: Bench, name: str, batch: int, case: Case, modules: Mapping[str, Loaded]) -> None:
     """All ways and all peers."""
     session, dense, entrants = bench.session, case.layers[0.0], list[_Entrant]()
-    calls = 1 if session.emulated else _CALLS
     with ExitStack() as stack:
         data, flush = Data(dense), Buffer(2 * bench.device.l2)
         stack.callback(data.free)
         stack.callback(flush.free)
         want = references(case.layers, data)
         for made in case.made:
-            with session.attempt(f"{name}, batch {batch}, {made.way} {made.sparsity}"):
-                one = Placed.of(made.code, [modules[kernel.ptx] for kernel in made.code.kernels], data)
+            what = f"{name}, batch {batch}, {made.way} {made.sparsity}"
+            if session.over(what):
+                break
+            with session.attempt(what):
+                one = Placed.of(made.code, [modules[kernel.ptx] for kernel in made.code.kernels], data.x, data.y)
                 stack.callback(one.free)
                 fill(data.y, _NOT_WRITTEN, bench.stream)
                 one.launch(bench.stream)
                 call("cuStreamSynchronize", bench.stream)
                 wrong = error(case.layers[made.sparsity], data, want[made.sparsity])
                 _within(wrong, _LIMITS.get(made.tier, _LIMIT))
+                calls = _calls(bench, partial(one.launch, bench.stream))
                 graphs = [_graph(bench, one, count) for count in (1, calls)]
                 for graph in graphs:
                     stack.callback(graph.free)
                 ways = (partial(graph.launch, bench.stream) for graph in graphs)
-                entrants.append(_Entrant(made.tier, made.way, made.sparsity, wrong, *ways))
+                entrants.append(_Entrant(made.tier, made.way, made.sparsity, wrong, *ways, calls))
         if (torch_layers := _pytorch(bench)) is not None:
             stack.callback(torch_layers.release)
             sparse = {sparsity: own for sparsity, own in case.layers.items() if sparsity}
@@ -118,6 +122,17 @@ def _measure(bench: Bench, name: str, batch: int, case: Case, modules: Mapping[s
             del others
         _time(bench, name, batch, dense, entrants, flush)
         entrants.clear()
+
+
+def _calls(bench: Bench, launch: Callable[[], None]) -> int:
+    """How many of these calls a graph has: one that takes long is measured by itself."""
+    if bench.session.emulated:
+        return 1
+    begin, end = Event(), Event()
+    begin.record(bench.stream)
+    launch()
+    end.record(bench.stream)
+    return _CALLS if end.seconds_since(begin) < _SHORT else 1
 
 
 def _graph(bench: Bench, one: Placed, calls: int) -> Graph:
@@ -141,13 +156,18 @@ def _pytorch(bench: Bench) -> ModuleType | None:
 def _others(bench: Bench, name: str, others: TorchLayers, want: Mapping[float, np.ndarray]) -> Iterator[_Entrant]:
     """What PyTorch brings."""
     for form, make in others.peers():
-        with bench.session.attempt(f"{name}, batch {others.layer.images}, {form}"):
+        what = f"{name}, batch {others.layer.images}, {form}"
+        if bench.session.over(what):
+            return
+        with bench.session.attempt(what):
             peer, wrong = make(), None
             if peer.limit is not None:
                 exact = want[peer.sparsity]
                 wrong = _within(float(np.linalg.norm(others.checked(peer) - exact) / np.linalg.norm(exact)), peer.limit)
-            calls = 1 if bench.session.emulated else _CALLS
-            yield _Entrant(form, form, peer.sparsity, wrong, *(others.launcher(peer, count) for count in (1, calls)))
+            one = others.launcher(peer, 1)
+            calls = _calls(bench, one)
+            many = one if calls == 1 else others.launcher(peer, calls)
+            yield _Entrant(form, form, peer.sparsity, wrong, one, many, calls)
 
 
 def _time(bench: Bench, name: str, batch: int, dense: ConvLayer, entrants: list[_Entrant], flush: Buffer) -> None:
@@ -161,8 +181,7 @@ def _time(bench: Bench, name: str, batch: int, dense: ConvLayer, entrants: list[
 
         return launch
 
-    calls = 1 if bench.session.emulated else _CALLS
-    work = {str(number): Contender(one.many, calls) for number, one in enumerate(entrants)}
+    work = {str(number): Contender(one.many, one.calls) for number, one in enumerate(entrants)}
     times = bench.times(work, _SECONDS)
     flushed = {}
     if batch == 1:

@@ -8,6 +8,7 @@ from typing import Any
 from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.curves import curves
 from benchmarks.gpu.placed import TIERS
+from benchmarks.gpu.supply import peak_of
 from benchmarks.picture import chart
 
 __all__ = ["pictures"]
@@ -45,9 +46,9 @@ def pictures(bench: Bench) -> None:
     if rows := session.rows("networks"):
         drawn["networks"] = _networks(rows)
     if rows := session.rows("supply"):
-        lines: dict[str, dict[int, float]] = {}
+        lines, peak = dict[str, dict[int, float]](), peak_of(session)
         for row in rows:
-            lines.setdefault(f"{row['warps']} warps", {})[row["bytes"]] = row["share"]
+            lines.setdefault(f"{row['warps']} warps", {})[row["bytes"]] = row["gflops"] / peak
         title = "Multiply-adds of straight-line code, as a share of the peak, by warps of a multiprocessor"
         drawn["supply"] = curves(title, "size of the code, KiB", lines)
     for name, text in drawn.items():

@@ -19,24 +19,36 @@ from targets.cuda.kernel import Code
 from targets.cuda.layer import ConvLayer, Planes
 from targets.cuda.ranking import settings, ways
 
-__all__ = ["DENSE", "SPARSE", "TEMPLATE", "TIERS", "Data", "Placed", "checked", "error", "references", "ways_of"]
+__all__ = [
+    "DENSE",
+    "HALVES",
+    "SPARSE",
+    "TEMPLATE",
+    "TIERS",
+    "Data",
+    "Placed",
+    "checked",
+    "error",
+    "references",
+    "ways_of",
+]
 
-TEMPLATE = "template"  # t1 by the route as published
-SPARSE, DENSE = ("t1", "t1c", "t1h", "t2", TEMPLATE), "t3"
+TEMPLATE = "template"  # t1 by the route as published, which has one way
+HALVES = "t1h"
+SPARSE, DENSE = ("t1", "t1c", HALVES, "t2", TEMPLATE), "t3"
 TIERS = (*SPARSE, DENSE)
-_WAYS = 2  # of a tier
 _SLACK = 1 << 16  # elements behind an array that loads may touch
 _IMAGES = 4  # that differ; all others are multiples of them
 
 
-def ways_of(board: Board, layer: ConvLayer, tier: str) -> Iterator[tuple[str, Code]]:
+def ways_of(board: Board, layer: ConvLayer, tier: str, most: int) -> Iterator[tuple[str, Code]]:
     """The best ways to compute the layer in one of TIERS, by their names, best first as the packer estimates them."""
     op = Conv(layer.strides, layer.pads, layer.dilations, layer.group, layer.activation)
     x = TensorType(DType.F32, layer.source.array(layer.images).shape)
     types = (x, TensorType(DType.F32, layer.weights.shape))
     geometry = Geometry.of(op, types, op.infer(types)[0], layer.density, DType.F32)
     own, route = ("t1", "template") if tier == TEMPLATE else (tier, "direct")
-    for way in ways(board, geometry, own)[: 1 if tier == TEMPLATE else _WAYS]:
+    for way in ways(board, geometry, own)[: min(most, 1) if tier == TEMPLATE else most]:
         yield way.replace(own, tier, 1), code_of(layer, settings(board, geometry, way), route)
 
 
@@ -67,17 +79,17 @@ class Placed:
     own: tuple[Buffer, ...]
 
     @classmethod
-    def of(cls, code: Code, loaded: Sequence[Loaded], data: Data) -> Placed:
-        """With the code's modules."""
+    def of(cls, code: Code, loaded: Sequence[Loaded], x: Buffer, y: Buffer) -> Placed:
+        """With the code's modules, from x to y."""
         if max(kernel.slack for kernel in code.kernels) > _SLACK:
             raise ValueError(f"expected kernels that read up to {_SLACK} elements too many")
         own = {number: Buffer(operand) for number, operand in enumerate(code.operands) if not isinstance(operand, int)}
-        operands = tuple(own.get(number, data.x) for number in range(len(code.operands)))
+        operands = tuple(own.get(number, x) for number in range(len(code.operands)))
         work = [
             (one.module.function(kernel.name), kernel.grid, kernel.threads)
             for kernel, one in zip(code.kernels, loaded, strict=True)
         ]
-        return cls(tuple(work), (*operands, data.y), tuple(own.values()))
+        return cls(tuple(work), (*operands, y), tuple(own.values()))
 
     def launch(self, stream: ctypes.c_void_p) -> None:
         for function, grid, threads in self.work:

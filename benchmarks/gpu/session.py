@@ -1,4 +1,4 @@
-"""One run of all sections: how long each may take, what was found, and where it is kept."""
+"""What a run of the session found, in a file, and one section that adds to it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import math
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-__all__ = ["CutError", "Session"]
+__all__ = ["GRACE", "CutError", "Session"]
 
+GRACE = 15.0  # seconds after its deadline at which a section that does not look at the clock is cut
 _OFTEN = 2.0  # seconds between files
-_GRACE = 5.0  # seconds after its deadline at which a section that does not look at the clock is cut
 
 
 class CutError(BaseException):
@@ -24,49 +24,47 @@ class CutError(BaseException):
 
 
 class Session:
-    """Results go to `output` all the time, so a run that is killed leaves what it had. Seconds that a section does
-    not use are for those after it."""
+    """Results go to the file `output` all the time, so a process that is killed leaves what it had. What is in the file
+    already stays."""
 
-    def __init__(self, output: Path, seconds: float, emulated: bool) -> None:
-        self.output, self.emulated = output, emulated
-        output.parent.mkdir(parents=True, exist_ok=True)
+    def __init__(self, output: Path, emulated: bool = False) -> None:
+        self.output = output
         self.result: dict[str, Any] = {"emulated": emulated, "sections": {}}
-        self._end = time.monotonic() + seconds
-        self._deadline = self._end
+        if output.exists():
+            self.result = json.loads(output.read_text())
+        self.emulated: bool = self.result["emulated"]
+        self._deadline = math.inf
         self._section: dict[str, Any] = {}
         self._saved = -math.inf
 
-    def run(self, sections: Mapping[str, tuple[float, Callable[[], None]]]) -> None:
-        """Sections in order, each with its share of the time; one that fails or is cut does not end the others. Those
-        without a share are quick and run in any case."""
-        left = sum(share for share, _ in sections.values())
-        for name, (share, work) in sections.items():
-            self._section = {"rows": []}
-            self.result["sections"][name] = self._section
-            remaining = self._end - time.monotonic()
-            self._deadline = time.monotonic() + (remaining * share / left if share else 0.0)
-            left -= share
-            began = time.monotonic()
-            try:
-                if share and remaining <= 0:
-                    raise CutError
-                with _alarm(self._deadline + _GRACE - began):
-                    work()
-            except CutError:
-                self.note("cut: its time was over")
-            except Exception as error:
-                self.note(f"failed: {_short(error)}")
-            self._section["seconds"] = round(time.monotonic() - began, 1)
-            self.save()
-            print(f"[{name}: {self._section['seconds']} s]", flush=True)
+    def open(self, name: str) -> dict[str, Any]:
+        """What the section of that name has; from now on rows and notes are its."""
+        self._section = self.result["sections"].setdefault(name, {"rows": []})
+        return self._section
+
+    def run(self, name: str, seconds: float, work: Callable[[], None]) -> None:
+        """The section `name`, which may take so long; if it fails or is cut, that is noted."""
+        self.open(name)
+        began = time.monotonic()
+        self._deadline = began + seconds
+        try:
+            with _alarm(seconds + GRACE):
+                work()
+        except CutError:
+            self.note("cut: its time was over")
+        except Exception as error:
+            self.note(f"failed: {_short(error)}")
+        self._section["seconds"] = round(time.monotonic() - began, 1)
+        self.save()
+        print(f"[{name}: {self._section['seconds']} s]", flush=True)
 
     def left(self) -> float:
         """Seconds that the section has left, negative if it should end."""
         return self._deadline - time.monotonic()
 
-    def over(self, what: str) -> bool:
-        """Whether there is no time for `what`; then that is noted."""
-        if self.left() > 0:
+    def over(self, what: str, needed: float = 0.0) -> bool:
+        """Whether there is no time for `what`, which takes about so many seconds; then that is noted."""
+        if self.left() > needed:
             return False
         self.note(f"left out, no time: {what}")
         return True
@@ -109,6 +107,7 @@ class Session:
 
     def save(self) -> None:
         """Write the file; it is whole at any time."""
+        self.output.parent.mkdir(parents=True, exist_ok=True)
         beside = self.output.with_suffix(".part")
         beside.write_text(json.dumps(self.result, indent=1) + "\n")
         os.replace(beside, self.output)

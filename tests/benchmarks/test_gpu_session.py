@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 from benchmarks.gpu.__main__ import SECTIONS
 from edgert import _native
+from tests.benchmarks.profiler import install
 from tests.targets.cuda.driver import ROOT, library
 
 
@@ -21,6 +22,7 @@ def test_all_sections(tmp_path: Path) -> None:
         "EDGERT_LIBRARY": _native.library()._name,
         "EDGERT_EMULATOR_THREADS": "2",
         "OMP_NUM_THREADS": "1",
+        **install(tmp_path),
     }
     command = [sys.executable, "-m", "benchmarks.gpu", "--emulate", "--output", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
