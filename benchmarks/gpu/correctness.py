@@ -16,20 +16,21 @@ from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.build import ROOT
 from benchmarks.report import table
 
-__all__ = ["correctness"]
+__all__ = ["PLACES", "SMALL", "TESTS", "correctness"]
 
-_TESTS = Path("tests/targets/cuda")
+TESTS = Path("tests/targets/cuda")
 # what runs code on a device; the other tests there are about the emulator, or need none
-_PLACES = (
+PLACES = (
     "generic",
     "dense",
     "stream",
     "test_activations.py",
     "test_convolutions.py",
     "test_half2.py",
+    "test_pool.py",
     "test_template.py",
 )
-_SMALL = ("generic/test_pad.py",)
+SMALL = ("generic/test_pad.py",)
 _SHOWN = 20  # failures
 _MOST_WORKERS = 12
 _WRITING = 10.0  # seconds that an interrupted pytest has to write its report
@@ -38,9 +39,7 @@ _WRITING = 10.0  # seconds that an interrupted pytest has to write its report
 def correctness(bench: Bench) -> None:
     """Tests passed, skipped and failed, by file; the messages of what failed."""
     session = bench.session
-    places = [
-        str(_TESTS / place) for place in (_SMALL if session.emulated else _PLACES) if (ROOT / _TESTS / place).exists()
-    ]
+    places = [str(TESTS / place) for place in (SMALL if session.emulated else PLACES)]
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         workers = max(1, min(_MOST_WORKERS, len(os.sched_getaffinity(0))))

@@ -10,6 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from benchmarks.gpu.__main__ import SECTIONS
+from benchmarks.gpu.correctness import PLACES, SMALL, TESTS
 from edgert import _native
 from tests.benchmarks.profiler import install
 from tests.targets.cuda.driver import ROOT, library
@@ -53,3 +54,8 @@ def test_no_device(tmp_path: Path) -> None:
     assert "no NVIDIA GPU can be used" in done.stderr
     assert "CUDA_ERROR_NO_DEVICE" in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_the_tests_that_run_on_a_device_are_there() -> None:
+    for place in (*PLACES, *SMALL):
+        assert (ROOT / TESTS / place).exists(), place
