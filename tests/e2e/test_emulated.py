@@ -104,6 +104,19 @@ def test_tiers(models: Path, tmp_path: Path, tier: str, storage: str, tolerance:
     assert relative_error(got, want) < tolerance
 
 
+@pytest.mark.parametrize("name", ["lenet5_dense", "lenet5_dns_sparse", "mnist-8"])
+def test_pools_are_in_the_kernels_before_them(models: Path, tmp_path: Path, name: str) -> None:
+    folder, path = models / "vectors" / name / "test_data_set_0", tmp_path / "model.edge"
+    x, want = tensor(folder / "input_0.pb"), tensor(folder / "output_0.pb")
+    with emulated(models / "onnx" / f"{name}.onnx", path, weight_rounding="off") as session:
+        (got,) = session.run({session.inputs[0].name: x}).values()
+    bundle = edgert.read(path)
+    algorithms = [decision.algorithm for decision in read_plan(bundle, bundle.programs[0]).decisions]
+    inside = 1 if name == "mnist-8" else 2  # its other one is of 3 x 3
+    assert sum(algorithm.endswith(" + max pool") for algorithm in algorithms) == algorithms.count("fused") == inside
+    assert relative_error(got, want) < 1e-5
+
+
 def test_streamed_weights(tmp_path: Path) -> None:
     """A convolution of much code for few pixels, and a fully connected layer, both of many zeros."""
     rng = np.random.default_rng(0)

@@ -343,6 +343,9 @@ def test_absent_lanes_endless_loops_and_traps() -> None:
     body = "setp.lt.u32 %p0, %t, 8; @%p0 shfl.sync.bfly.b32 %r0, %t, 1, 31, 0xffffffff;"
     with device(**DEFAULT):
         fails(kernel(body, 1), "CUDA_ERROR_LAUNCH_FAILED", "lanes ffffffff are named", Buffer(8))
+    body = "setp.lt.u32 %p0, %t, 9; @%p0 shfl.bfly.b32 %r0, %t, 1, 31;"
+    with device(**DEFAULT):
+        fails(kernel(body, 1), "CUDA_ERROR_LAUNCH_FAILED", "the value of lane 9, which is not here", Buffer(8))
     with device(**DEFAULT, limit="100000"):
         fails(kernel("again: bra again;", 1), "CUDA_ERROR_LAUNCH_TIMEOUT", "more than 100000", Buffer(8))
     with device(**DEFAULT):
