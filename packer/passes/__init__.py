@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from packer.ir import Graph
+from packer.passes.activate_before_pool import activate_before_pool
 from packer.passes.fold_constant_channels import fold_constant_channels
 from packer.passes.fold_constants import fold_constants
 from packer.passes.fold_scale import fold_scale
@@ -37,6 +38,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     fold_scale,
     fuse_bias,
     recognise_swish,
+    activate_before_pool,
     fuse_activation,
     fuse_residual,
     fold_constant_channels,

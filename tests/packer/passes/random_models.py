@@ -68,6 +68,11 @@ class _Builder:
         counted = {"count_include_pad": int(self.random.integers(2))} if kind == "AveragePool" else {}
         return self.op(kind, x, shape=self.shapes[x], kernel_shape=[3, 3], pads=[1] * 4, **counted)
 
+    def maximum(self, x: str) -> str:
+        """A function of the maximum over what a convolution makes."""
+        y = self.conv(x)
+        return self.function(self.op("MaxPool", y, shape=self.shapes[y], kernel_shape=[3, 3], pads=[1] * 4))
+
     def branched(self, x: str) -> str:
         _, c, h, w = self.shapes[x]
         weights = self.random.standard_normal((c, 1, 3, 3)).astype(np.float32)
@@ -224,6 +229,7 @@ def random_model(seed: int) -> ModelProto:
         b.conv,
         b.padded_conv,
         b.pruned,
+        b.maximum,
         b.transposed,
         b.norm,
         b.affine,

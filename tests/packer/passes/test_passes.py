@@ -115,6 +115,30 @@ def test_norm_behind_concat_becomes_one_scale_shift() -> None:
     assert ops(graph) == {"Concat": 1, "ScaleShift": 1}
 
 
+@pytest.mark.parametrize(
+    ("function", "pads", "fused"),
+    [
+        ({"op_type": "Relu"}, 1, True),
+        ({"op_type": "LeakyRelu", "alpha": 0.1}, 0, True),
+        ({"op_type": "LeakyRelu", "alpha": -0.1}, 0, False),
+        ({"op_type": "Abs"}, 0, False),
+    ],
+)
+def test_a_rising_function_goes_before_a_maximum(function: dict[str, object], pads: int, fused: bool) -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "conv"),
+        helper.make_node("MaxPool", ["c"], ["p"], "pool", kernel_shape=[2, 2], strides=[2, 2], pads=[pads] * 4),
+        helper.make_node(inputs=["p"], outputs=["y"], name="function", **function),
+    ]
+    model = model_of(nodes, (1, 2, 6, 6), (1, 3, 3 + pads, 3 + pads), w=normal(3, 2, 1, 1))
+    graph = optimize(import_onnx(model))
+    check(graph, model)
+    if fused:
+        assert [node.sources for node in graph.nodes] == [("conv", "function"), ("pool",)]
+    else:
+        assert [node.sources for node in graph.nodes] == [("conv",), ("pool",), ("function",)]
+
+
 def test_a_value_used_twice_is_not_fused_away() -> None:
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["a"]),

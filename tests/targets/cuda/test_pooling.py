@@ -35,9 +35,11 @@ def network(
     density: float = 0.15,
     also: str = "",
     batch: int = 1,
+    late: bool = False,
     **attributes: object,
 ) -> onnx.ModelProto:
-    """Convolution, ReLU, pooling, convolution; `also` says who else reads what is pooled: a "node" or the "caller"."""
+    """Convolution, ReLU, pooling, convolution; ReLU `late`, after pooling. `also` says who else reads what is pooled: a
+    "node" or the "caller"."""
     rng = np.random.default_rng(0)
     shapes = {"a": (48, 8, 3, 3), "c": (16, 48, 3, 3)}
     weights = {n: (rng.standard_normal(s) * (rng.random(s) < density)).astype(np.float32) for n, s in shapes.items()}
@@ -45,6 +47,13 @@ def network(
         helper.make_node("Conv", ["x", "a"], ["first"], "first", pads=[1, 1, 1, 1]),
         helper.make_node("Relu", ["first"], ["active"], "relu"),
         helper.make_node(pool, ["active"], ["pooled"], "pool", **{**INSIDE, **attributes}),
+    ]
+    if late:
+        nodes[1:] = [
+            helper.make_node(pool, ["first"], ["active"], "pool", **{**INSIDE, **attributes}),
+            helper.make_node("Relu", ["active"], ["pooled"], "relu"),
+        ]
+    nodes += [
         helper.make_node("Conv", ["pooled", "c"], ["y"], "second", pads=[1, 1, 1, 1]),
     ]
     outputs = ["y"]
@@ -81,6 +90,7 @@ def is_inside(program: Program) -> bool:
     ("pool", "more", "inside"),
     [
         ("MaxPool", {}, True),
+        ("MaxPool", {"late": True}, True),
         ("AveragePool", {}, True),
         ("MaxPool", {"size": (29, 31)}, True),
         ("MaxPool", {"ceil_mode": 1}, True),
