@@ -35,11 +35,26 @@ __all__ = [
 
 INSTALLED = "libcuda.so.1"
 _NON_BLOCKING = 1
+_FATAL = tuple(
+    f"CUDA_ERROR_{name}"
+    for name in (
+        "ECC_UNCORRECTABLE",
+        "HARDWARE_STACK_ERROR",
+        "ILLEGAL_ADDRESS",
+        "ILLEGAL_INSTRUCTION",
+        "INVALID_ADDRESS_SPACE",
+        "INVALID_PC",
+        "LAUNCH_FAILED",
+        "LAUNCH_TIMEOUT",
+        "MISALIGNED_ADDRESS",
+    )
+)
 _loaded: list[ctypes.CDLL] = []
 
 
 class CudaError(Exception):
-    """A call failed: its name, the name of the error, what the driver says of it."""
+    """A call failed: its name, the name of the error, what the driver says of it. After one that is `fatal` nothing
+    works in this process any more."""
 
     def __init__(self, call: str, code: int) -> None:
         found = ctypes.c_char_p()
@@ -50,6 +65,7 @@ class CudaError(Exception):
         else:
             library().cuGetErrorString(code, ctypes.byref(found))
             self.message = (found.value or b"?").decode()
+        self.fatal = self.name in _FATAL
         super().__init__(f"{call}: {self.name}: {self.message}")
 
 

@@ -21,6 +21,7 @@ import edgert
 from benchmarks.deep import BUILDERS, pruned
 from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.boards import board_of
+from benchmarks.gpu.session import LostError
 from benchmarks.gpu.timing import Contender, walls
 from benchmarks.report import table
 from packer.api import pack
@@ -101,11 +102,14 @@ def _measure(bench: Bench, network: _Network, groups: Sequence[_Group]) -> None:
             for group in groups:
                 with session.attempt(f"{what}, {group.__name__}"):
                     for engine, make in group(bench, network, stack):
-                        if not session.over(f"{what}, {engine}"):
+                        if not session.harmful(f"{what}, {engine}") and not session.over(f"{what}, {engine}"):
                             with session.attempt(f"{what}, {engine}"):
                                 one = make()
                                 errors[engine] = _error(one, network.want)
                                 entrants[engine] = one
+        except LostError:
+            entrants.clear()
+            raise
         finally:  # what there is when the time is over is timed, too
             _time(bench, network, entrants, errors)
 
@@ -119,6 +123,7 @@ def _time(bench: Bench, network: _Network, entrants: Mapping[str, Entrant], erro
             device = bench.times({engine: Contender(one.launch)}, _SECONDS / 10)[engine].median
         row = {"network": network.name, "zeros": network.zeros, "engine": engine, "error": errors[engine]}
         bench.session.row(**row, device=device, **one.facts, **times[engine].asdict())
+    bench.session.save()
 
 
 def _error(one: Entrant, want: Sequence[np.ndarray]) -> float:

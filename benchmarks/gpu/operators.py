@@ -69,10 +69,12 @@ def operators(bench: Bench) -> None:
         modules: dict[str, Loaded] = {}
         for (name, batch), future in waiting.items():
             what = f"{name}, batch {batch}"
-            if not session.over(what):
+            timed = {(row["operator"], row["batch"]) for row in session.rows("operators")}
+            if (name, batch) not in timed and not session.harmful(what) and not session.over(what):
                 with session.attempt(what):
                     own = future.result()
-                    for case in (own, *(other.result() for other in waiting.values() if other.done())):
+                    made = (other for other in waiting.values() if other.done() and not other.exception())
+                    for case in (own, *(other.result() for other in made)):
                         _load(bench, case, modules)  # compilers work on those of later ones meanwhile
                     _measure(bench, name, batch, own, modules)
     _show(bench)
@@ -101,6 +103,8 @@ def _measure(bench: Bench, name: str, batch: int, case: Case, modules: Mapping[s
             what = f"{name}, batch {batch}, {made.way} {made.sparsity}"
             if session.over(what):
                 break
+            if session.harmful(what):
+                continue
             with session.attempt(what):
                 one = Placed.of(made.code, [modules[kernel.ptx] for kernel in made.code.kernels], data.x, data.y)
                 stack.callback(one.free)
@@ -160,6 +164,8 @@ def _others(bench: Bench, name: str, others: TorchLayers, want: Mapping[float, n
         what = f"{name}, batch {others.layer.images}, {form}"
         if bench.session.over(what):
             return
+        if bench.session.harmful(what):
+            continue
         with bench.session.attempt(what):
             peer, wrong = make(), None
             if peer.limit is not None:
@@ -201,6 +207,7 @@ def _time(bench: Bench, name: str, batch: int, dense: ConvLayer, entrants: list[
             cold=flushed[str(number)].median - flushed[""].median if flushed else None,
             **warm.asdict(),
         )
+    bench.session.save()
 
 
 def _within(error: float, limit: float) -> float:

@@ -12,7 +12,9 @@ from pathlib import Path
 
 from benchmarks.gpu.session import GRACE, Session
 
-__all__ = ["run_all"]
+__all__ = ["LOST", "run_all"]
+
+LOST = 75  # status of a process that lost the device, and knows by what: another one goes on
 
 _QUICK = 30.0  # seconds of sections without a share
 _PATIENCE = 10.0  # seconds until a process that was cut is killed
@@ -36,24 +38,37 @@ def run_all(
         if share and own <= 0:
             _note(output, name, "left out: there was no time")
             continue
-        if failure := _run(command(name, own), own + GRACE + _PATIENCE, folder):
-            _note(output, name, failure)
+        over = time.monotonic() + own
+        while _run(output, name, command(name, own), own, folder) and (own := over - time.monotonic()) > 0:
+            pass
 
 
-def _run(command: Sequence[str], seconds: float, folder: Path) -> str:
-    """Runs a process and all that it starts, and ends them; what went wrong."""
+def _run(output: Path, name: str, command: Sequence[str], seconds: float, folder: Path) -> bool:
+    """Runs a process and all that it starts, and ends them; notes what went wrong. Whether another one should go on."""
+    seconds += GRACE + _PATIENCE
+    status, failure = _status(command, seconds, folder), ""
+    if status is None:
+        failure = f"killed: it did not end in {seconds:.0f} s"
+    elif status < 0:
+        failure = f"failed: its process died of signal {-status} ({signal.Signals(-status).name})"
+    elif status not in (0, LOST):
+        failure = f"failed: its process ended with {status}"
+    if failure:
+        _note(output, name, failure)
+    return status == LOST
+
+
+def _status(command: Sequence[str], seconds: float, folder: Path) -> int | None:
+    """With which a process ends; None: it had to be killed."""
     process = subprocess.Popen(command, cwd=folder, start_new_session=True)
     try:
-        status = process.wait(seconds)
+        return process.wait(seconds)
     except subprocess.TimeoutExpired:
-        return f"killed: it did not end in {seconds:.0f} s"
+        return None
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    if status < 0:
-        return f"failed: its process died of signal {-status} ({signal.Signals(-status).name})"
-    return f"failed: its process ended with {status}" if status else ""
 
 
 def _note(output: Path, name: str, text: str) -> None:

@@ -11,15 +11,16 @@ from pathlib import Path
 from benchmarks.gpu import driver
 from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.device import clocks, find
+from benchmarks.gpu.plan import LOST
 from benchmarks.gpu.session import Session
 
 
 def main() -> None:
     name, output, seconds, library = sys.argv[1:]
     session = Session(Path(output))
-    session.run(name, float(seconds), partial(_section, name, session, library))
+    lost = session.run(name, float(seconds), partial(_section, name, session, library))
     sys.stdout.flush()
-    os._exit(0)  # what compilers still do is not waited for
+    os._exit(LOST if lost else 0)  # what compilers still do is not waited for
 
 
 def _section(name: str, session: Session, library: str) -> None:

@@ -13,7 +13,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-__all__ = ["GRACE", "CutError", "Session"]
+from edgert.errors import DeviceLostError
+
+__all__ = ["GRACE", "CutError", "LostError", "Session"]
 
 GRACE = 15.0  # seconds after its deadline at which a section that does not look at the clock is cut
 _OFTEN = 2.0  # seconds between files
@@ -21,6 +23,10 @@ _OFTEN = 2.0  # seconds between files
 
 class CutError(BaseException):
     """The section's time is over. No error, so that nobody on the way takes it for one and goes on."""
+
+
+class LostError(BaseException):
+    """The device is lost to this process; a new one may go on."""
 
 
 class Session:
@@ -36,14 +42,16 @@ class Session:
         self._deadline = math.inf
         self._section: dict[str, Any] = {}
         self._saved = -math.inf
+        self._lost = False
 
     def open(self, name: str) -> dict[str, Any]:
         """What the section of that name has; from now on rows and notes are its."""
         self._section = self.result["sections"].setdefault(name, {"rows": []})
         return self._section
 
-    def run(self, name: str, seconds: float, work: Callable[[], None]) -> None:
-        """The section `name`, which may take so long; if it fails or is cut, that is noted."""
+    def run(self, name: str, seconds: float, work: Callable[[], None]) -> bool:
+        """The section `name`, which may take so long; that it fails or is cut is noted. Whether a new process should go
+        on with it: what lost the device is `harmful` then."""
         self.open(name)
         began = time.monotonic()
         self._deadline = began + seconds
@@ -52,11 +60,15 @@ class Session:
                 work()
         except CutError:
             self.note("cut: its time was over")
+        except LostError:
+            pass
         except Exception as error:
-            self.note(f"failed: {_short(error)}")
-        self._section["seconds"] = round(time.monotonic() - began, 1)
+            if not self._lost:
+                self.note(f"failed: {_short(error)}")
+        self._section["seconds"] = round(self._section.get("seconds", 0.0) + time.monotonic() - began, 1)
         self.save()
         print(f"[{name}: {self._section['seconds']} s]", flush=True)
+        return self._lost
 
     def left(self) -> float:
         """Seconds that the section has left, negative if it should end."""
@@ -82,13 +94,23 @@ class Session:
 
     @contextmanager
     def attempt(self, what: str) -> Iterator[None]:
-        """An error inside is noted, and ends nothing else; so is a package that is not there."""
+        """An error inside is noted, and ends nothing else unless the device is lost; likewise a missing package."""
         try:
             yield
         except ModuleNotFoundError as error:
             self.note(f"{what} left out: {error}")
         except Exception as error:
-            self.note(f"{what} failed: {_short(error)}")
+            if not self._lost:
+                self.note(f"{what} failed: {_short(error)}")
+            if self._lost or isinstance(error, DeviceLostError) or getattr(error, "fatal", False):
+                if not self._lost:  # what follows are consequences
+                    self._section.setdefault("harmful", []).append(what)
+                self._lost = True
+                raise LostError from None
+
+    def harmful(self, what: str) -> bool:
+        """Whether it lost the device to a process before, so that it is left out."""
+        return what in self._section.get("harmful", [])
 
     def notes(self) -> list[str]:
         """What is noted of the section so far."""

@@ -62,6 +62,7 @@ def stalls(bench: Bench) -> None:
                 return
             for work, kernel in counted:
                 session.row(**work, **kernel.asdict())
+            session.save()
     _show(session.rows("stalls"))
 
 

@@ -55,6 +55,7 @@ def supply(bench: Bench) -> None:
             count = int(name)
             rates[size, count] = rate = flops[count] / t.median * 1e-9
             session.row(bytes=size, code=loaded[size].code, warps=count, gflops=rate, **t.asdict())
+        session.save()
     peak = peak_of(session)
     rows = [
         [f"{size >> 10} KiB", *(rates[size, count] / peak for count in warps)] for size in sizes if (size, 1) in rates

@@ -12,7 +12,8 @@ import pytest
 from benchmarks.gpu import plan, session
 from benchmarks.gpu.plan import run_all
 from benchmarks.gpu.session import Session
-from tests.targets.cuda.driver import ROOT
+from edgert.errors import DeviceLostError
+from tests.targets.cuda.driver import DEFAULT, ROOT, CudaError, Module, device, kernel, launch, synchronize
 
 
 def sections_of(output: Path) -> dict:
@@ -70,6 +71,40 @@ def test_no_time_for_a_case_is_noted(tmp_path: Path) -> None:
     assert own.notes() == ["left out, no time: a long one", "left out, no time: another case"]
 
 
+def test_what_loses_the_device_is_left_out_by_the_next_process(tmp_path: Path) -> None:
+    seen = []
+
+    def work(own: Session) -> None:
+        for what in ("first", "second", "third"):
+            if own.harmful(what):
+                continue
+            with own.attempt(f"the case of {what}"), own.attempt(what):
+                seen.append(what)
+                if what == "second":
+                    raise DeviceLostError("illegal address")
+                own.row(what=what)
+
+    first, second = Session(tmp_path / "result.json"), None
+    assert first.run("work", 60, lambda: work(first))
+    second = Session(tmp_path / "result.json")
+    assert not second.run("work", 60, lambda: work(second))
+    assert seen == ["first", "second", "first", "third"]
+    assert second.notes() == ["second failed: DeviceLostError: illegal address"]
+    assert second.result["sections"]["work"]["harmful"] == ["second"]
+
+
+def test_errors_of_the_driver_that_are_fatal() -> None:
+    with device(**DEFAULT):
+        wild = Module(kernel("  mov.u64 %d0, 64; mov.u32 %r0, 1; st.global.u32 [%d0], %r0;", 0))
+        launch(wild.function("k"), (1,), (1,))
+        with pytest.raises(CudaError) as lost:
+            synchronize()
+        assert lost.value.fatal
+    with device(**DEFAULT), pytest.raises(CudaError) as refused:
+        Module("no PTX")
+    assert not refused.value.fatal
+
+
 PROGRAM = """
 import ctypes, json, os, signal, sys, time
 from pathlib import Path
@@ -85,6 +120,8 @@ if name == "hang":
     ctypes.PyDLL(None).sleep(100)  # with Python's lock: no signal is handled meanwhile
 if name == "error":
     sys.exit(3)
+if name == "lost" and len(own.rows(name)) < 3:
+    sys.exit(75)
 """
 
 
@@ -97,16 +134,19 @@ def test_processes_share_the_time_and_harm_no_other(tmp_path: Path, monkeypatch:
     def command(name: str, seconds: float) -> list[str]:
         return [sys.executable, "-c", PROGRAM, name, str(output), str(seconds)]
 
-    names = {"quick": 1.0, "crash": 1.0, "error": 1.0, "hang": 1.0, "late": 0.001, "always": 0.0}
+    names = {"quick": 1.0, "crash": 1.0, "error": 1.0, "lost": 1.0, "hang": 1.0, "late": 0.001, "always": 0.0}
     began = time.monotonic()
-    run_all(output, names, 8.0, command, ROOT)
+    run_all(output, names, 20.0, command, ROOT)
     assert time.monotonic() - began < 60
     found = sections_of(output)
     assert list(found) == list(names)
-    assert found["quick"]["rows"][0]["seconds"] == pytest.approx(2, abs=0.1)
-    assert 2 < found["crash"]["rows"][0]["seconds"] < 8 / 3, "what the first left is for those after it"
+    assert found["quick"]["rows"][0]["seconds"] == pytest.approx(4, abs=0.1)
+    assert 4 < found["crash"]["rows"][0]["seconds"] < 20 / 4, "what the first left is for those after it"
     assert found["crash"]["notes"] == ["failed: its process died of signal 11 (SIGSEGV)"]
     assert found["error"]["notes"] == ["failed: its process ended with 3"]
+    assert len(found["lost"]["rows"]) == 3
+    assert "notes" not in found["lost"]
+    assert found["lost"]["rows"][0]["seconds"] > found["lost"]["rows"][2]["seconds"]
     (note,) = found["hang"]["notes"]
     assert note.startswith("killed: it did not end in ")
     assert found["late"] == {"rows": [], "notes": ["left out: there was no time"]}
