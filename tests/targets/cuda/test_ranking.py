@@ -20,7 +20,7 @@ from targets.cuda.rounding import round20
 from targets.cuda.toolchain import assemble, missing
 from tests.targets.cuda.executed import data_of, expected
 from tests.targets.cuda.launch import run
-from tests.targets.cuda.layers import layer_of, random_layer
+from tests.targets.cuda.layers import layer_of, pooled, random_layer
 
 BOARD = BOARDS["jetson"]
 TIERS = ("t1", "t1c", "t2", "t3")
@@ -35,6 +35,10 @@ LAYERS = [
     (64, 3, 7, 112, 2),
     (512, 128, 3, 7, 1),
 ]
+
+
+def with_pool(layer: ConvLayer, pool: str) -> ConvLayer:
+    return (pooled(layer, pool) or layer) if pool else layer
 
 
 @cache
@@ -54,12 +58,13 @@ def predicted(layer: ConvLayer, name: str) -> float:
     return sum(predict(kernel, count(kernel, constants), BOARD, sizes).seconds for kernel in code.kernels)
 
 
+@pytest.mark.parametrize("pool", ["", "max"])
 @pytest.mark.parametrize("density", [0.1, 0.4])
 @pytest.mark.parametrize("tier", [*TIERS, "t1h"])
-def test_costs_agree_with_the_model(tier: str, density: float) -> None:
+def test_costs_agree_with_the_model(tier: str, density: float, pool: str) -> None:
     ratios = []
     for shape in LAYERS:
-        layer = pruned(*shape, density)
+        layer = with_pool(pruned(*shape, density), pool)
         if np.count_nonzero(layer.weights) < 120_000 and (names := ways(BOARD, layer.geometry, tier)):
             ratios.append(seconds_of(parts(BOARD, layer.geometry, names[0])) / predicted(layer, names[0]))
     assert 0.75 < min(ratios) <= max(ratios) < 1.4
@@ -93,9 +98,10 @@ def test_unknown_names_are_refused(name: str) -> None:
         settings(BOARD, pruned(*LAYERS[0], 0.1).geometry, name)
 
 
+@pytest.mark.parametrize("pool", ["", "max"])
 @pytest.mark.parametrize("seed", range(16))
-def test_all_ways_compute_the_layer(seed: int) -> None:
-    layer = random_layer(seed)
+def test_all_ways_compute_the_layer(seed: int, pool: str) -> None:
+    layer = with_pool(random_layer(seed), pool)
     data = data_of(layer, seed)
     want = expected(layer, data)
     for tier in TIERS:
@@ -107,10 +113,11 @@ def test_all_ways_compute_the_layer(seed: int) -> None:
 
 
 @pytest.mark.skipif(bool(missing()), reason=missing())
+@pytest.mark.parametrize("pool", ["", "max"])
 @pytest.mark.parametrize("density", [0.1, 0.4])
 @pytest.mark.parametrize("shape", [(64, 32, 3, 28, 1), (64, 64, 1, 28, 1), (32, 16, 5, 28, 2)])
-def test_few_registers_are_enough(shape: tuple[int, ...], density: float) -> None:
-    layer = pruned(*shape, density)
+def test_few_registers_are_enough(shape: tuple[int, ...], density: float, pool: str) -> None:
+    layer = with_pool(pruned(*shape, density), pool)
     names = [name for tier in ("t1", "t1c") for name in ways(BOARD, layer.geometry, tier)]
     tight = {way for name in names if isinstance(way := settings(BOARD, layer.geometry, name), Settings)}
     assert any(way.registers < 128 for way in tight)
