@@ -3,7 +3,8 @@
 The kernels of each instruction set are compiled to assembly as the library is. The block of a function with the most
 multiply-adds and the shortest way around back to it are its inner loop, so the sources need no marks. llvm-mca runs the
 loops over and over, with all data in the first-level cache and all branches foreseen. A processor's peak is that of
-multiply-adds on registers alone; additions, maxima and the like count as much as a multiply-add does.
+multiply-adds on registers alone; additions, maxima and the like count as much as a multiply-add does. The column MACs
+counts those of elements: one instruction has as many as a vector has floats, or bytes.
 
 NVIDIA's Denver 2 has no model, neither in LLVM nor in GCC.
 """
@@ -46,40 +47,50 @@ ITERATIONS = 200
 MANY = 8  # vector operations of a loop worth a row in a function that has several
 PREFERRED = ("llvm-mca-22", "llvm-mca-21", "llvm-mca-20", "llvm-mca-19", "llvm-mca")
 
-FUSED = re.compile(r"fml[as]\b.*\.4s|vfn?m(add|sub)\d*ps")
-ARITHMETIC = re.compile(
-    r"(fml[as]|fadd|fsub|fmul|fmaxn?m?|fminn?m?)\b.*\.4s|vfn?m(add|sub)\d*ps|v(add|sub|mul|max|min)ps"
-)
+_FUSED = r"fml[as]\b.*\.4s|vfn?m(add|sub)\d*ps|(s|us|su)dot\b|(\{vex\} )?vpdpbusd\b"
+FUSED = re.compile(_FUSED)
+ARITHMETIC = re.compile(rf"{_FUSED}|(fadd|fsub|fmul|fmaxn?m?|fminn?m?)\b.*\.4s|v(add|sub|mul|max|min)ps")
 VECTOR = re.compile(r"%[xyz]mm\d+|\b[vq]\d+\b")
 STACK = re.compile(r"\[sp\b|\[x29\b|\(%rsp\b|\(%rbp\b")
 JUMP = re.compile(r"(?:j\w+|b|b\.\w+|cbn?z|tbn?z)\s.*?(\.L\w+)$")
 SIZED = re.compile(r"_\d+(x\d+)?(?=(_[A-Z][A-Z0-9]*)*(\.\w+)*$)")  # the size of a tile in a function's name
 COMMENT = re.compile(r"\s*(//|# |#APP|#NO_APP).*")
+SIGNED_BYTE = re.compile(r"\b0xf{14}([0-9a-f]{2})$")  # as gcc writes an immediate that LLVM takes unsigned only
 LEAVES = re.compile(r"(?:jmp|b|ret|retq|br)\b(?!\.)")
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """The kernels of one instruction set. `product`: a multiply-add into register {}."""
+    """Kernels of one instruction set. `product`: a multiply-add into register {}; `macs`: how many it is of elements.
+    `extensions`: of Armv8.2-A, which compilers take in different ways."""
 
     isa: str
+    source: str
     triple: str
-    flags: tuple[str, ...]
     cores: tuple[str, ...]
     product: str
+    macs: int
+    flags: tuple[str, ...] = ()
+    extensions: str = ""
 
 
+ARM, X86 = "aarch64-linux-gnu", "x86_64-linux-gnu"
+OLD_ARM, DOT_ARM, I8MM_ARM = (
+    ("cortex-a57", "cortex-a72", "cortex-a53"),
+    ("neoverse-n1", "cortex-a55"),
+    ("neoverse-n2", "cortex-a510"),
+)
+FMLA, SDOT, USDOT = "fmla v{}.4s, v30.4s, v31.4s", "sdot v{}.4s, v30.16b, v31.16b", "usdot v{}.4s, v30.16b, v31.16b"
+FMA, DPBUSD = "vfmadd231ps %{0}mm14, %{0}mm15, %{0}mm{{}}", "{{vex}} vpdpbusd %ymm14, %ymm15, %ymm{}"
+AVX2 = ("-mavx2", "-mfma", "-mf16c")
 AVX512 = ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma", "-mf16c", "-mprefer-vector-width=512")
 UNITS = (
-    Unit("neon", "aarch64-linux-gnu", (), ("cortex-a57", "cortex-a72", "cortex-a53"), "fmla v{}.4s, v30.4s, v31.4s"),
-    Unit(
-        "avx2",
-        "x86_64-linux-gnu",
-        ("-mavx2", "-mfma", "-mf16c"),
-        ("haswell", "znver4"),
-        "vfmadd231ps %ymm14, %ymm15, %ymm{}",
-    ),
-    Unit("avx512", "x86_64-linux-gnu", AVX512, ("skylake-avx512", "znver4"), "vfmadd231ps %zmm14, %zmm15, %zmm{}"),
+    Unit("neon", "simd-neon", ARM, OLD_ARM, FMLA, 4),
+    Unit("neondotprod", "i8-dotprod", ARM, DOT_ARM, SDOT, 16, extensions="+dotprod"),
+    Unit("neoni8mm", "i8-i8mm", ARM, I8MM_ARM, USDOT, 16, extensions="+dotprod+i8mm"),
+    Unit("avx2", "simd-avx2", X86, ("haswell", "znver4"), FMA.format("y"), 8, AVX2),
+    Unit("avx2vnni", "i8-avxvnni", X86, ("alderlake",), DPBUSD, 32, ("-mavx2", "-mavxvnni")),
+    Unit("avx512", "simd-avx512", X86, ("skylake-avx512", "znver4"), FMA.format("z"), 16, AVX512),
 )
 
 
@@ -146,8 +157,8 @@ def main(options: argparse.Namespace) -> None:
             for core in unit.cores:
                 found = _simulate(mca, unit, core, loops)
                 found = found if options.loops else _main_loops(found)
-                _show(f"{unit.isa} by {compiler} on {core}", found)
-                rows += [{"isa": unit.isa, "compiler": compiler, "core": core, **_result(row)} for row in found]
+                _show(f"{unit.isa} by {compiler} on {core}", unit, found)
+                rows += [{"isa": unit.isa, "compiler": compiler, "core": core, **_result(unit, row)} for row in found]
     if not rows:
         raise SystemExit(f"no loop matches --isa {' '.join(options.isa)} --loops {options.loops!r}")
     print("\nDenver 2: no model in LLVM")
@@ -227,7 +238,7 @@ def _functions(assembly: str) -> Iterator[tuple[str, list[_Block]]]:
                 yield name, _blocks(lines)
             name, lines = line[:-1], []
         elif name and line and (line.endswith(":") or not line.startswith(".")):
-            lines.append(re.sub(r"\s+", " ", line))
+            lines.append(SIGNED_BYTE.sub(r"0x\1", re.sub(r"\s+", " ", line)))
     if lines:
         yield name, _blocks(lines)
 
@@ -299,10 +310,12 @@ def _version(mca: str) -> str:
 def _compilers(unit: Unit) -> list[tuple[str, list[str]]]:
     """Names and commands of what the library is built with for this instruction set."""
     gcc = shutil.which(f"{unit.triple}-gcc")
-    found = [("gcc", [gcc])] if gcc else []
+    march = [f"-march=armv8.2-a{unit.extensions}"] if unit.extensions else []
+    found = [("gcc", [gcc, *march])] if gcc else []
     zig = shutil.which("python-zig") or shutil.which("python-zig", path=str(Path(sys.executable).parent))
-    if zig and (unit.isa == "neon" or not gcc):
-        found.insert(0, ("zig", [zig, "cc", "-target", f"{unit.triple}.2.27"]))
+    if zig and (unit.triple == ARM or not gcc):
+        mcpu = [f"-mcpu=generic{unit.extensions}"] if unit.extensions else []
+        found.insert(0, ("zig", [zig, "cc", "-target", f"{unit.triple}.2.27", *mcpu]))
     if not found:
         raise SystemExit(f"kernels_static needs a compiler for {unit.triple}: pip install ziglang")
     return found
@@ -311,7 +324,7 @@ def _compilers(unit: Unit) -> list[tuple[str, list[str]]]:
 def _assembly(unit: Unit, compiler: Sequence[str], sources: Path) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernels.s"
-        command = [*compiler, *FLAGS, *unit.flags, f"src/kernels/simd/simd-{unit.isa}.c", "-o", str(path)]
+        command = [*compiler, *FLAGS, *unit.flags, f"src/kernels/simd/{unit.source}.c", "-o", str(path)]
         done = subprocess.run(command, cwd=sources, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise SystemExit(f"cannot compile the {unit.isa} kernels: {' '.join(command)}\n{done.stderr}")
@@ -319,7 +332,7 @@ def _assembly(unit: Unit, compiler: Sequence[str], sources: Path) -> str:
 
 
 def _simulate(mca: str, unit: Unit, core: str, loops: Sequence[Loop]) -> list[Throughput]:
-    comment = "//" if unit.triple.startswith("aarch64") else "#"
+    comment = "//" if unit.triple == ARM else "#"
     bodies = [[unit.product.format(i) for i in range(14)] * 4, *(loop.instructions for loop in loops)]
     text = "".join(
         f"{comment} LLVM-MCA-BEGIN {i}\n" + "\n".join(body) + f"\n{comment} LLVM-MCA-END\n"
@@ -332,8 +345,14 @@ def _simulate(mca: str, unit: Unit, core: str, loops: Sequence[Loop]) -> list[Th
     return throughputs_of(done.stdout, loops)
 
 
-def _result(row: Throughput) -> dict[str, object]:
-    return {**asdict(row), "per_cycle": round(row.per_cycle, 3), "percent_of_peak": round(row.of_peak, 1)}
+def _macs(unit: Unit, row: Throughput) -> float:
+    """Multiply-adds of elements a cycle."""
+    return unit.macs * row.fused / row.cycles
+
+
+def _result(unit: Unit, row: Throughput) -> dict[str, object]:
+    found = {"per_cycle": round(row.per_cycle, 3), "macs_per_cycle": round(_macs(unit, row), 2)}
+    return {**asdict(row), **found, "percent_of_peak": round(row.of_peak, 1)}
 
 
 def _main_loops(rows: Sequence[Throughput]) -> list[Throughput]:
@@ -341,15 +360,31 @@ def _main_loops(rows: Sequence[Throughput]) -> list[Throughput]:
     best: dict[str, Throughput] = {}
     for row in rows:
         family = SIZED.sub("", row.loop.split("#")[0])
-        if family not in best or (SIZED.search(row.loop) and row.of_peak > best[family].of_peak):
+        if family not in best or (SIZED.search(row.loop) and _worth(row) > _worth(best[family])):
             best[family] = row
     return [row for row in rows if row.spills or row in best.values()]
 
 
-def _show(title: str, rows: Sequence[Throughput]) -> None:
-    header = ["loop", "chains", "instructions", "spills", "operations", "cycles", "a cycle", "% of peak", "limit"]
-    shown = [
-        [r.loop, r.chains, r.instructions, r.spills, r.operations, r.cycles, r.per_cycle, r.of_peak, r.limit]
-        for r in rows
+def _worth(row: Throughput) -> tuple[float, float]:
+    """Multiply-adds a cycle, then operations of all kinds."""
+    return row.fused / row.cycles, row.per_cycle
+
+
+def _show(title: str, unit: Unit, rows: Sequence[Throughput]) -> None:
+    header = [
+        "loop",
+        "chains",
+        "instructions",
+        "spills",
+        "operations",
+        "cycles",
+        "a cycle",
+        "MACs",
+        "% of peak",
+        "limit",
     ]
+    shown: list[list[object]] = []
+    for r in rows:
+        counts = [r.chains, r.instructions, r.spills, r.operations]
+        shown.append([r.loop, *counts, r.cycles, r.per_cycle, _macs(unit, r), r.of_peak, r.limit])
     table(title, header, shown)

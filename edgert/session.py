@@ -88,7 +88,7 @@ def load(
 
     `target`: whose programs to use, by default the first that this machine can run. `threads`: at most so many run it,
     0 for one per usable core; it chooses the target's program for the most cores that are not more, or if all are for
-    more, the one for the fewest. `isa`: force "scalar", "sse2", "avx2", "avx512" or "neon". `integrity`: "full" hashes
+    more, the one for the fewest. `isa`: force one of those that `edgert devices` lists. `integrity`: "full" hashes
     everything before use, "metadata" only the description and leaves the weights untouched until they are needed.
 
     A program for a device brings native code, which nothing proves harmless: it runs if `allow_native` is set, through

@@ -54,6 +54,7 @@ class Core:
     dram_gbps: float
     efficiency: Efficiency
     bf16_speed: float = 1.0  # products of bf16 that take as long as one of float32
+    i8_speed: float = 1.0  # and of bytes
 
     @property
     def gflops(self) -> float:

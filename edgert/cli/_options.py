@@ -42,7 +42,7 @@ Threads = Annotated[
         "--threads", metavar="N", min=0, help="At most, and the program for as many cores; 0: the usable cores."
     ),
 ]
-Isa = Annotated[str | None, typer.Option("--isa", metavar="NAME", help="Force scalar, sse2, avx2, avx512 or neon.")]
+Isa = Annotated[str | None, typer.Option("--isa", metavar="NAME", help="Force one that `edgert devices` lists.")]
 AllowNative = Annotated[
     bool, typer.Option("--allow-native", help="Run the bundle's own code on a device; trust who packed it.")
 ]

@@ -20,7 +20,7 @@ from edgert import __version__
 from packer.bundle.model import Bundle, Program
 from packer.bundle.writer import write_bundle
 from packer.ir import DType, Graph, Node, TensorType, Value, whole
-from packer.ir.ops import Cast, Conv, Op, Pool, Reduce, Softmax, Transpose, Unary
+from packer.ir.ops import Cast, Conv, Op, Pool, QuantizedConv, Reduce, Softmax, Transpose, Unary
 from packer.planner.choices import Choice
 from packer.planner.schedule import schedule
 from packer.planner.split import NONE, Piece, Split
@@ -38,7 +38,7 @@ _RANGE = 64.0  # how many times more or less a figure may be than where it start
 _STEPS = 64  # of a program whose run is timed as a whole
 _PASSES = 4  # over memory in such a program
 _SMALL, _LARGE = 16, 1 << 16  # floats that pass from core to core
-_VECTORS = {"avx512": 64, "avx2": 32, "sse2": 16, "neon": 16}  # bytes, by instruction set
+_VECTORS = {"avx512": 64, "avx2": 32, "sse2": 16, "neon": 16}  # bytes, by how an instruction set's name begins
 _WITHIN, _BEYOND = 0.4, 4.0  # parts of a cache that are in it, and that are not
 PLANAR, BLOCK16 = Layout.PLANAR, Layout.BLOCK16
 
@@ -55,7 +55,7 @@ def starting_point(
     core = replace(
         own,
         kind=description,
-        vector_bytes=_VECTORS.get(isa, own.vector_bytes),
+        vector_bytes=next((size for name, size in _VECTORS.items() if isa.startswith(name)), own.vector_bytes),
         l1_bytes=sizes.get(1, own.l1_bytes),
         l2_bytes=sizes.get(2, own.l2_bytes),
     )
@@ -116,9 +116,10 @@ class _Fit:
             self.solve_core(0, name, _reading(size))
 
     def families(self) -> None:
-        """Efficiency of each family of kernels, on data in the second cache."""
+        """Efficiency of each family of kernels, on data in the second cache; and the speed of products of bytes."""
         for name, task in _families().items():
             self.solve_core(0, name, task)
+        self.solve_core(0, "i8_speed", _bytes())
 
     # ---- several cores ----
 
@@ -321,6 +322,14 @@ def _families() -> dict[str, _Task]:
         "move": (_work(Transpose((0, 2, 3, 1)), (image,)), Form((PLANAR,), (PLANAR,))),
         "scalar": (_work(Cast(DType.U8), (image,)), Form((PLANAR,), (PLANAR,))),
     }
+
+
+def _bytes() -> _Task:
+    """A convolution of bytes."""
+    op = QuantizedConv((1, 1), (1, 1, 1, 1), (1, 1), 1, x_zero=128, y_zero=128)
+    image, w, scale = TensorType(DType.U8, (1, 64, 28, 28)), TensorType(DType.I8, (64, 64, 3, 3)), _f32(64)
+    work = _work(op, (image, w, scale, TensorType(DType.I32, (64,))))
+    return work, Form((BLOCK16, PLANAR, PLANAR, PLANAR), (BLOCK16,), "bytes")
 
 
 def _chains(target: Target, cores: Sequence[int], work: Work, form: Form, steps: int, pass_on: bool) -> Program:

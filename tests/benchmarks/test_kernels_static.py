@@ -71,6 +71,15 @@ def test_a_size_may_be_followed_by_what_a_macro_made_of_it() -> None:
     assert loop.name == "tile_2x1_WEIGHTS_F16"
 
 
+def test_products_of_bytes_are_multiply_adds() -> None:
+    lanes = AARCH64.replace("fmla\tv0.4s, v4.4s, v6.s[0]", "sdot\tv0.4s, v4.16b, v6.4b[0]")
+    (loop,) = loops_of(lanes.replace("prfm\tpldl2keep, [x5]", "movi\tv9.16b, 0xffffffffffffff80"))
+    assert (loop.operations, loop.fused, loop.chains) == (2, 2, 2)
+    assert "movi v9.16b, 0x80" in loop.instructions  # as LLVM takes it
+    (loop,) = loops_of(X86.replace("vfmadd231ps", "{vex} vpdpbusd"))
+    assert (loop.fused, loop.chains) == (2, 2)
+
+
 def test_a_loop_of_several_blocks_is_the_shortest_way_around() -> None:
     (loop,) = loops_of(X86)
     assert (loop.name, loop.operations, loop.chains, loop.spills) == ("pair", 2, 2, 1)

@@ -29,14 +29,31 @@ static float *scales(size_t n) {
   return values;
 }
 
-static ert_i8_finish random_finish(bool residual) {
+static ert_i8_finish random_finish(ert_i8_result result, bool residual) {
   const int32_t zero = (int32_t)below(256), sum_zero = (int32_t)below(256);
   const int32_t lo = (int32_t)below(100), hi = lo + (int32_t)below(156);
-  ert_i8_finish f = {.lo = (float)(lo - zero), .hi = (float)(hi - zero), .zero = zero, .twice = residual || below(2)};
+  ert_i8_finish f = {.result = result, .lo = (float)(lo - zero), .hi = (float)(hi - zero), .zero = zero};
+  f.twice = residual || below(2);
   f.own = 0.7f, f.other = 0.4f;
   f.other_zero = (int32_t)below(256), f.sum_zero = sum_zero;
   f.sum_lo = (float)(3 - sum_zero), f.sum_hi = (float)(250 - sum_zero);
   return f;
+}
+
+/* Ranges of spans, weights outside of which become zero. */
+static void ranges_of(const ert_span *spans, size_t n_spans, size_t depth, int32_t *w, size_t blocks,
+                      ert_i8_range *ranges) {
+  size_t end = 0;
+  for (size_t b = 0; b < blocks; b++) {
+    const size_t first = b * n_spans / blocks;
+    size_t begin = 0, stop = 0;
+    end = first + 1 + below(2) > end ? first + 1 + below(2) : end;
+    end = end < n_spans ? end : n_spans;
+    for (size_t i = 0; i < end; i++) begin += i < first ? spans[i].count : 0, stop += spans[i].count;
+    ranges[b] = (ert_i8_range){first, end, (ptrdiff_t)begin};
+    memset(w + b * depth * 4, 0, begin * 16);
+    memset(w + (b * depth + stop) * 4, 0, (depth - stop) * 16);
+  }
 }
 
 static void dense_case(const ert_i8 *scalar, const ert_i8 *table) {
@@ -49,47 +66,52 @@ static void dense_case(const ert_i8 *scalar, const ert_i8 *table) {
     if ((size_t)spans[i].offset + spans[i].count > reach) reach = (size_t)spans[i].offset + spans[i].count;
   }
   const size_t rows = 1 + below(3), pixels = 1 + below(30), blocks = 1 + below(9), row = pixel * pixels + below(9);
-  const size_t outputs = rows * pixels * blocks * 16;
+  const ert_i8_result result = below(2) ? ERT_I8_BYTES : below(2) ? ERT_I8_FLOATS : ERT_I8_SUMS;
+  const size_t size = result == ERT_I8_BYTES ? 1 : 4, outputs = rows * pixels * blocks * 16 * size;
   const bool inside = below(2); /* outputs by blocks, or blocks side by side in each pixel */
   uint8_t *x = bytes(rows * row + reach), *residual = bytes(outputs), *want = bytes(outputs), *got = bytes(outputs);
   int32_t *w = bytes(blocks * depth * 16), *bias = biases(blocks * 16);
-  float *scale = scales(blocks * 16);
+  float *scale = scales(blocks * 16), *offset = scales(blocks * 16);
+  ert_i8_range ranges[9];
   ert_i8_dense d = {.x = x, .x_pixel = (ptrdiff_t)pixel, .x_row = (ptrdiff_t)row, .spans = spans, .n_spans = n_spans};
   d.w = w, d.w_block = (ptrdiff_t)(depth * 4);
-  d.bias = bias, d.scale = scale;
-  d.y_pixel = inside ? (ptrdiff_t)blocks * 16 : 16;
+  if (below(2)) ranges_of(spans, n_spans, depth, w, blocks, ranges), d.ranges = ranges;
+  d.bias = bias, d.scale = scale, d.offset = offset;
+  d.y_pixel = (ptrdiff_t)((inside ? blocks : 1) * 16 * size);
   d.y_row = (ptrdiff_t)pixels * d.y_pixel;
-  d.y_block = inside ? 16 : (ptrdiff_t)(rows * pixels) * 16;
-  d.residual = below(2) ? residual : NULL;
+  d.y_block = (ptrdiff_t)((inside ? 1 : rows * pixels) * 16 * size);
+  d.residual = result == ERT_I8_BYTES && below(2) ? residual : NULL;
   d.residual_row = (ptrdiff_t)pixels * 16, d.residual_block = (ptrdiff_t)(rows * pixels) * 16;
   d.rows = rows, d.pixels = pixels, d.blocks = blocks;
-  d.finish = random_finish(d.residual != NULL);
+  d.finish = random_finish(result, d.residual != NULL);
   d.y = want, scalar->dense(&d);
   d.y = got, table->dense(&d);
   CHECK(memcmp(got, want, outputs) == 0);
-  free(x), free(residual), free(want), free(got), free(w), free(bias), free(scale);
+  free(x), free(residual), free(want), free(got), free(w), free(bias), free(scale), free(offset);
 }
 
 static void depthwise_case(const ert_i8 *scalar, const ert_i8 *table) {
   ptrdiff_t lines[5];
   const size_t rows = 1 + below(3), pixels = 1 + below(30), n_lines = 1 + below(5), quads = 1 + below(3);
-  const size_t stride = 1 + below(3), width = (pixels - 1) * stride + 4 * quads, outputs = rows * pixels * 16;
+  const size_t stride = 1 + below(3), width = (pixels - 1) * stride + 4 * quads;
+  const ert_i8_result result = below(2) ? ERT_I8_BYTES : below(2) ? ERT_I8_FLOATS : ERT_I8_SUMS;
+  const size_t outputs = rows * pixels * 16 * (result == ERT_I8_BYTES ? 1 : 4);
   for (size_t i = 0; i < n_lines; i++) lines[i] = (ptrdiff_t)(i * width * 16);
   uint8_t *x = bytes((rows + n_lines - 1) * width * 16), *residual = bytes(outputs);
   uint8_t *want = bytes(outputs), *got = bytes(outputs);
   int32_t *w = bytes(n_lines * quads * 16 * sizeof *w), *bias = biases(16);
-  float *scale = scales(16);
+  float *scale = scales(16), *offset = scales(16);
   ert_i8_depthwise d = {.x = x, .x_pixel = (ptrdiff_t)stride * 16, .x_row = (ptrdiff_t)width * 16, .lines = lines};
   d.n_lines = n_lines, d.quads = quads;
-  d.w = w, d.bias = bias, d.scale = scale;
-  d.y_row = d.residual_row = (ptrdiff_t)pixels * 16;
-  d.residual = below(2) ? residual : NULL;
+  d.w = w, d.bias = bias, d.scale = scale, d.offset = offset;
+  d.y_row = (ptrdiff_t)(outputs / rows), d.residual_row = (ptrdiff_t)pixels * 16;
+  d.residual = result == ERT_I8_BYTES && below(2) ? residual : NULL;
   d.rows = rows, d.pixels = pixels;
-  d.finish = random_finish(d.residual != NULL);
+  d.finish = random_finish(result, d.residual != NULL);
   d.y = want, scalar->depthwise(&d);
   d.y = got, table->depthwise(&d);
   CHECK(memcmp(got, want, outputs) == 0);
-  free(x), free(residual), free(want), free(got), free(w), free(bias), free(scale);
+  free(x), free(residual), free(want), free(got), free(w), free(bias), free(scale), free(offset);
 }
 
 static void quantize_case(const ert_i8 *scalar, const ert_i8 *table) {
@@ -110,15 +132,22 @@ static void quantize_case(const ert_i8 *scalar, const ert_i8 *table) {
   free(x), free(floats), free(same), free(want), free(got);
 }
 
-int main(void) {
+static void test_table(const char *name, const ert_i8 *table) {
   const ert_i8 *scalar = ert_i8_of(ert_simd_find("scalar"));
-  for (const ert_simd *const *each = ert_simd_available(); *each; each++) {
-    printf("%s\n", (*each)->name);
-    for (int i = 0; i < 500; i++) {
-      dense_case(scalar, ert_i8_of(*each));
-      depthwise_case(scalar, ert_i8_of(*each));
-      quantize_case(scalar, ert_i8_of(*each));
-    }
+  printf("%s\n", name);
+  for (int i = 0; i < 500; i++) {
+    dense_case(scalar, table);
+    depthwise_case(scalar, table);
+    quantize_case(scalar, table);
   }
+}
+
+int main(void) {
+  for (const ert_simd *const *each = ert_simd_available(); *each; each++) test_table((*each)->name, ert_i8_of(*each));
+#if defined(__x86_64__)
+  extern const ert_i8 test_i8_vnni_256;
+  if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni"))
+    test_table("vnni of 256 bits", &test_i8_vnni_256);
+#endif
   return 0;
 }

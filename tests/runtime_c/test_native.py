@@ -79,12 +79,33 @@ def cross_build(target: str, *targets: str) -> Path:
 needs_zig = pytest.mark.skipif(not shutil.which("python-zig", path=PATH), reason="needs the package ziglang")
 
 
+needs_qemu = pytest.mark.skipif(not shutil.which("qemu-aarch64-static", path=PATH), reason="needs qemu-user-static")
+
+
 @needs_tools
 @needs_zig
+@needs_qemu
 @pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("qemu-aarch64-static", path=PATH), reason="needs qemu-user-static")
 def test_c_tests_on_aarch64() -> None:
     run("ctest", "--test-dir", cross_build("aarch64-linux-musl"), "--output-on-failure")
+
+
+@needs_tools
+@needs_zig
+@needs_qemu
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("processor", "isas"),
+    [
+        ("max", ["neoni8mm", "neondotprod", "neon", "scalar"]),
+        ("neoverse-n1", ["neondotprod", "neon", "scalar"]),
+        ("cortex-a57", ["neon", "scalar"]),
+    ],
+)
+def test_products_of_bytes_on_processors_of_aarch64(processor: str, isas: list[str]) -> None:
+    """What a processor has is found, and all of it gives the bits of the scalar loops."""
+    program = cross_build("aarch64-linux-musl", "test_bytes") / "tests" / "test_bytes"
+    assert run("qemu-aarch64-static", "-cpu", processor, program).split() == isas
 
 
 @needs_tools

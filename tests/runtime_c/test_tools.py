@@ -23,10 +23,11 @@ from edgert.session import load
 from packer.api import pack
 from packer.bundle.model import Golden
 from packer.bundle.writer import write_bundle
+from tests.e2e.test_quantized import STAGES, Quantizer, picture
 from tests.edgert.device_bundles import WEIGHTS, affine, two_runs, write, x_of
 from tests.edgert.networks import classifier, dynamic, packed, two_inputs
 from tests.runtime_c.bundles import cores_bundle, session_bundle
-from tests.runtime_c.test_native import BUILD, PATH, build, cross_build, needs_tools, needs_zig
+from tests.runtime_c.test_native import BUILD, PATH, build, cross_build, needs_qemu, needs_tools, needs_zig
 
 pytestmark = [needs_tools, pytest.mark.slow]
 
@@ -355,7 +356,7 @@ def test_programs_for_devices(native: Path, tmp_path: Path, monkeypatch: pytest.
 
 
 @needs_zig
-@pytest.mark.skipif(not shutil.which("qemu-aarch64-static", path=PATH), reason="needs qemu-user-static")
+@needs_qemu
 @pytest.mark.parametrize("isa", ["neon", "scalar"])
 def test_selftest_on_aarch64(tmp_path: Path, isa: str) -> None:
     built = cross_build("aarch64-linux-musl", "edgert-native") / "tools" / "edgert-native"
@@ -366,3 +367,20 @@ def test_selftest_on_aarch64(tmp_path: Path, isa: str) -> None:
     assert found["passed"]
     assert found["session"] | {"target": "cpu-aarch64", "isa": isa} == found["session"]
     assert [(row["name"], row["passed"]) for row in found["outputs"]] == [("probabilities", True)]
+
+
+@needs_zig
+@needs_qemu
+def test_quantized_network_on_aarch64(tmp_path: Path) -> None:
+    """Convolutions of all kinds and a matrix product: the same bytes by every instruction set, and on this machine."""
+    built = cross_build("aarch64-linux-musl", "edgert-native") / "tools" / "edgert-native"
+    pack(Quantizer().run(STAGES["product"]), tmp_path / "model.edge", targets=("cpu", "cpu-aarch64"), golden=False)
+    inputs = {"x": picture(5)}
+    with load(tmp_path / "model.edge") as session:
+        (want,) = session.run(inputs).values()
+    given, out = save(tmp_path, inputs), tmp_path / "out"
+    for isa in ("neoni8mm", "neondotprod", "neon", "scalar"):
+        emulated = [shutil.which("qemu-aarch64-static", path=PATH), "-cpu", "max", built]
+        call(emulated, "run", tmp_path / "model.edge", "--isa", isa, "--threads", 1, *given, "-o", out)
+        (got,) = (np.load(path, allow_pickle=False) for path in out.iterdir())
+        np.testing.assert_array_equal(got, want, strict=True, err_msg=isa)

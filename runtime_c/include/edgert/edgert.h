@@ -80,7 +80,7 @@ typedef struct edgert_session_options {
   const char *target; /* whose programs to use; NULL: the first one this machine can run */
   uint32_t threads;   /* at most, the calling one included; 0: one per usable core. It chooses the program for the most
                        * cores that are not more, or if all are for more, the one for the fewest. */
-  const char *isa;    /* force "scalar", "sse2", "avx2", "avx512" or "neon"; NULL: the best here */
+  const char *isa;    /* force one that edgert_isa gives; NULL: the best here */
   /* Of programs with a device. Its code comes from the bundle and cannot be proven harmless: */
   uint32_t allow_native; /* 1: it may run; else such programs are left out, or fail with EDGERT_ERROR_NATIVE_CODE */
   uint32_t emulate;      /* 1: programs for other processors, too, on the emulator, which `cuda_library` has to name; it

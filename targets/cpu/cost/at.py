@@ -14,7 +14,20 @@ _START = (0.0, 0.0, 1.5e-7, 5e-7)  # seconds until data streams from the first c
 class At:
     """A core while `active` cores of its machine work. Plain attributes: every prediction reads them."""
 
-    __slots__ = ("bf16", "cycle", "efficiency", "far", "fma", "lanes", "latency", "levels", "load", "step", "store")
+    __slots__ = (
+        "bf16",
+        "cycle",
+        "efficiency",
+        "far",
+        "fma",
+        "i8",
+        "lanes",
+        "latency",
+        "levels",
+        "load",
+        "step",
+        "store",
+    )
 
     def __init__(self, machine: Machine, core: int, active: int) -> None:
         own = machine.cores[core]
@@ -22,6 +35,7 @@ class At:
         self.lanes = own.vector_bytes // 4  # floats of a vector
         self.fma = own.flops_per_cycle / (2 * self.lanes)  # vectors a cycle
         self.bf16 = own.bf16_speed  # products for each of float32
+        self.i8 = own.i8_speed
         self.latency = own.fma_latency  # cycles
         self.load = own.l1_gbps / own.ghz / own.vector_bytes  # vectors a cycle
         self.store = self.load / 2

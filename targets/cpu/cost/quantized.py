@@ -14,11 +14,8 @@ from targets.cpu.cost.operands import stored
 
 __all__ = ["conv_quantized_seconds", "linear_quantized_seconds"]
 
-# Cycles of a vector of products, by its lanes: one issued a cycle, while inputs and weights are loaded, or as many of
-# 16 bits and their sums, widened before or while they are computed.
-_PRODUCT = {16: 1.15, 8: 1.45, 4: 4.5}
 _FINISH = 2.5  # cycles to turn a vector of sums into bytes
-_TAPS, _SLOW_TAPS = 3.0, 12.0  # cycles of a vector of four taps of each channel, which are put side by side
+_TAPS = 10.5  # vectors of products that one of four taps of each channel takes, which are put side by side
 _INTERLEAVED = 1.0  # cycles a byte of planar inputs that are put side by side
 _LINE = 8.0  # cycles to go on to the next line of inputs that are copied, for each block
 _READ, _WRITTEN = 0.5, 0.5  # what part of moving inputs and outputs does not hide behind computing
@@ -27,7 +24,7 @@ _READ, _WRITTEN = 0.5, 0.5  # what part of moving inputs and outputs does not hi
 def _products(at: At, pixels: float, filters: int, quads: float) -> float:
     """Cycles of so many outputs, each of a sum over quads of products."""
     vectors = pixels * -(-filters // 16) * 16 / at.lanes
-    return vectors * (quads * _PRODUCT.get(at.lanes, 4.5) / min(at.fma, 1.0) + _FINISH)
+    return vectors * (quads * 4 / (at.i8 * at.fma) + _FINISH)
 
 
 def conv_quantized_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
@@ -66,7 +63,7 @@ def _depthwise_seconds(work: Work, form: Form, distances: Sequence[float], at: A
     assert isinstance(op, IntegerConv | QuantizedConv)
     quads = prod(g.kernel[:-1]) * ((g.kernel[-1] - 1) * op.dilations[-1] // 4 + 1)
     vectors = g.images * prod(g.out) * -(-y.shape[1] // 16) * 16 / at.lanes
-    cycles = vectors * (quads * (_TAPS if at.lanes == 16 else _SLOW_TAPS) / min(at.fma, 1.0) + _FINISH)
+    cycles = vectors * (quads * _TAPS / (at.i8 * at.fma) + _FINISH)
     cycles += stored(x, form.inputs[0]) / 16.0
     moved = _READ * at.moved(stored(x, form.inputs[0]), distances[0])
     moved += _WRITTEN * at.moved(stored(y, form.outputs[0]), distances[-1])

@@ -29,14 +29,14 @@ class Took:
     runs: int = 1
 
 
-def core(own: Core, faster: float, **bandwidths: float) -> Core:
+def core(own: Core, faster: float, **figures: float) -> Core:
     parts = {field.name: faster * getattr(own.efficiency, field.name) for field in fields(Efficiency)}
-    return replace(own, efficiency=Efficiency(**parts), **bandwidths)  # type: ignore[arg-type]
+    return replace(own, efficiency=Efficiency(**parts), **figures)  # type: ignore[arg-type]
 
 
 def hidden() -> Machine:
     """A machine like the one calibration starts from, but for its figures."""
-    one = core(START.cores[0], 0.8, l1_gbps=150.0, l2_gbps=70.0, l3_gbps=40.0, dram_gbps=11.0)
+    one = core(START.cores[0], 0.8, i8_speed=1.2, l1_gbps=150.0, l2_gbps=70.0, l3_gbps=40.0, dram_gbps=11.0)
     return replace(
         START,
         cores=(one,) * 4,
@@ -94,6 +94,7 @@ def test_figures_of_one_core_are_found() -> None:
     assert found.step_seconds == pytest.approx(there.step_seconds, rel=0.02)
     for name in ("l2_gbps", "l3_gbps", "dram_gbps"):
         assert getattr(found.cores[0], name) == pytest.approx(getattr(there.cores[0], name), rel=0.05), name
+    assert found.cores[0].i8_speed == pytest.approx(there.cores[0].i8_speed, rel=0.3)
     for field in fields(Efficiency):
         expected = getattr(there.cores[0].efficiency, field.name)
         assert getattr(found.cores[0].efficiency, field.name) == pytest.approx(expected, rel=0.3), field.name
@@ -116,7 +117,7 @@ def test_what_cores_share_is_found() -> None:
 def test_what_is_found_predicts_the_machine() -> None:
     found, there = calibrate(nobody, nobody, start()), hidden()  # type: ignore[arg-type]
     fit = module._Fit(start(), nobody, None)
-    for work, form in (*module._families().values(), module._reading(3e6), module._reading(1e9)):
+    for work, form in (*module._families().values(), module._bytes(), module._reading(3e6), module._reading(1e9)):
         for active in (1, 4):
             expected = fit.predicted(there, work, form, 0, active)
             assert fit.predicted(found, work, form, 0, active) == pytest.approx(expected, rel=0.05), work

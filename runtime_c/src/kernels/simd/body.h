@@ -25,11 +25,4 @@
 #define ERT_SIMD_QUOTE(isa) #isa
 #define ERT_SIMD_NAME(isa)  ERT_SIMD_QUOTE(isa)
 
-extern const ert_simd ERT_SIMD_TABLE(ERT_ISA);
-const ert_simd ERT_SIMD_TABLE(ERT_ISA) = {
-    .name = ERT_SIMD_NAME(ERT_ISA),
-    .dense_bf16 = dense_run,
-    .round_bf16 = round_bf16,
-    .bf16_bytes = 4,
-#include "kernels/simd/rows.h"
-};
+#include "kernels/simd/table.h"

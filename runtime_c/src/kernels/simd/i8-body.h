@@ -12,7 +12,15 @@ ERT_INLINE ert_i8_range i8_range_of(const ert_i8_dense *d, size_t block, int Q) 
   return used;
 }
 
-#if defined(__x86_64__) && !defined(__AVX512VNNI__)
+/* Inputs of a pixel that a range covers. */
+ERT_INLINE ptrdiff_t i8_inputs_of(const ert_i8_dense *d, ert_i8_range used) {
+  ptrdiff_t inputs = 0; /* fewer than w_block / 4 if weights are a view */
+  for (const ert_span *span = d->spans + used.first, *end = d->spans + used.end; span < end; span++)
+    inputs += (ptrdiff_t)span->count;
+  return inputs;
+}
+
+#if defined(__x86_64__) && !ERT_I8_DOT
 #include "kernels/simd/i8-wide.h"
 #define I8_WIDEN i8_widen
 #else

@@ -16,9 +16,14 @@ ERT_INLINE void i8_depth_step(vi acc[I8_MAX_P][I8_MAX_VECTORS], const uint8_t *x
   i8_quad row[V16];
 #pragma GCC unroll 4
   for (int v = 0; v < V16; v++) row[v] = i8_weights(w + v * VL);
-#if defined(__AVX512VNNI__)
+#if ERT_I8_DOT
 #pragma GCC unroll 14
-  for (int p = 0; p < P; p++) acc[p][0] = i8_multiply(acc[p][0], i8_taps(x + p * stride), row[0]);
+  for (int p = 0; p < P; p++) {
+    i8_quad taps[V16];
+    i8_taps(x + p * stride, taps);
+#pragma GCC unroll 4
+    for (int v = 0; v < V16; v++) acc[p][v] = i8_multiply(acc[p][v], taps[v], row[v]);
+  }
 #else /* first and third taps, second and fourth ones: those of a neighbour's first and third */
   vi even[V16], odd[V16];
 #pragma GCC unroll 14
@@ -34,14 +39,14 @@ ERT_INLINE void i8_depth_step(vi acc[I8_MAX_P][I8_MAX_VECTORS], const uint8_t *x
 #endif
 }
 
-ERT_INLINE void i8_depth_tile(const ert_i8_depthwise *d, const uint8_t *x, ptrdiff_t stride, uint8_t *y,
-                              const uint8_t *residual, bool wide, int P) {
+ERT_INLINE void i8_depth_tile(const ert_i8_depthwise *d, const uint8_t *x, ptrdiff_t stride, const int32_t *start,
+                              uint8_t *y, const uint8_t *residual, bool wide, int P) {
   vi acc[I8_MAX_P][I8_MAX_VECTORS];
 #pragma GCC unroll 4
   for (int v = 0; v < V16; v++) {
-    const vi start = vload_int(d->bias + v * VL);
+    const vi first = vload_int(start + v * VL);
 #pragma GCC unroll 14
-    for (int p = 0; p < P; p++) acc[p][v] = start;
+    for (int p = 0; p < P; p++) acc[p][v] = first;
   }
   const int32_t *w = d->w;
   for (size_t line = 0; line < d->n_lines; line++) {
@@ -54,18 +59,20 @@ ERT_INLINE void i8_depth_tile(const ert_i8_depthwise *d, const uint8_t *x, ptrdi
     i8_finish(&d->finish, acc, 0, d->scale, y, 16, residual, P);
 }
 
-typedef void i8_depth_fn(const ert_i8_depthwise *d, const uint8_t *x, uint8_t *y, const uint8_t *residual);
+typedef void i8_depth_fn(const ert_i8_depthwise *d, const uint8_t *x, const int32_t *start, uint8_t *y,
+                         const uint8_t *residual);
 
-#define I8_DEFINE_DEPTH(P)                                                                                     \
-  static void i8_depth_##P(const ert_i8_depthwise *d, const uint8_t *x, uint8_t *y, const uint8_t *residual) { \
-    if (d->finish.result != ERT_I8_BYTES)                                                                      \
-      i8_depth_tile(d, x, d->x_pixel, y, NULL, true, P);                                                       \
-    else if (residual)                                                                                         \
-      i8_depth_tile(d, x, d->x_pixel, y, residual, false, P);                                                  \
-    else if (d->x_pixel == 16)                                                                                 \
-      i8_depth_tile(d, x, 16, y, NULL, false, P);                                                              \
-    else                                                                                                       \
-      i8_depth_tile(d, x, d->x_pixel, y, NULL, false, P);                                                      \
+#define I8_DEFINE_DEPTH(P)                                                                                \
+  static void i8_depth_##P(const ert_i8_depthwise *d, const uint8_t *x, const int32_t *start, uint8_t *y, \
+                           const uint8_t *residual) {                                                     \
+    if (d->finish.result != ERT_I8_BYTES)                                                                 \
+      i8_depth_tile(d, x, d->x_pixel, start, y, NULL, true, P);                                           \
+    else if (residual)                                                                                    \
+      i8_depth_tile(d, x, d->x_pixel, start, y, residual, false, P);                                      \
+    else if (d->x_pixel == 16)                                                                            \
+      i8_depth_tile(d, x, 16, start, y, NULL, false, P);                                                  \
+    else                                                                                                  \
+      i8_depth_tile(d, x, d->x_pixel, start, y, NULL, false, P);                                          \
   }
 I8_DEPTH_TILES(I8_DEFINE_DEPTH)
 
@@ -74,6 +81,8 @@ static i8_depth_fn *const i8_depth_tiles[] = {NULL, I8_DEPTH_TILES(I8_DEPTH_ENTR
 
 static void i8_depthwise(const ert_i8_depthwise *d) {
   const size_t most = sizeof i8_depth_tiles / sizeof *i8_depth_tiles - 1, tiles = (d->pixels + most - 1) / most;
+  int32_t room[16];
+  const int32_t *start = i8_start(d->bias, d->w, (ptrdiff_t)(d->n_lines * d->quads * 16), room);
   const ptrdiff_t y_pixel = d->finish.result == ERT_I8_BYTES ? 16 : 64;
   for (size_t row = 0; row < d->rows; row++) {
     const uint8_t *x = d->x + (ptrdiff_t)row * d->x_row, *residual = d->residual;
@@ -82,7 +91,7 @@ static void i8_depthwise(const ert_i8_depthwise *d) {
     for (size_t tile = 0, begin = 0; tile < tiles; tile++) {
       const size_t count = (d->pixels - begin) / (tiles - tile);
       const ptrdiff_t at = (ptrdiff_t)begin;
-      i8_depth_tiles[count](d, x + at * d->x_pixel, y + at * y_pixel, residual ? residual + at * 16 : NULL);
+      i8_depth_tiles[count](d, x + at * d->x_pixel, start, y + at * y_pixel, residual ? residual + at * 16 : NULL);
       begin += count;
     }
   }

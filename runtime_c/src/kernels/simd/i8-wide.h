@@ -82,10 +82,7 @@ static void i8_wide(const ert_i8_dense *d) {
   const size_t most = sizeof i8_wide_tiles / sizeof *i8_wide_tiles - 1, tiles = (d->pixels + most - 1) / most;
   for (size_t block = 0; block < d->blocks; block++) {
     const ert_i8_range used = i8_range_of(d, block, 1);
-    size_t inputs = 0; /* fewer than w_block / 4 if weights are a view */
-    for (const ert_span *span = d->spans + used.first, *end = d->spans + used.end; span < end; span++)
-      inputs += span->count;
-    i8_widen_weights(d->w + (ptrdiff_t)block * d->w_block + used.begin * 4, (ptrdiff_t)inputs * 4, d->wide_w);
+    i8_widen_weights(d->w + (ptrdiff_t)block * d->w_block + used.begin * 4, i8_inputs_of(d, used) * 4, d->wide_w);
     for (size_t row = 0; row < d->rows; row++) {
       const int32_t *x = d->wide_x + (ptrdiff_t)row * d->x_row / 2;
       const uint8_t *residual = d->residual;

@@ -278,7 +278,7 @@ typedef struct ert_pool_planar {
 
 /* One instruction set; members in the order of body.h. */
 typedef struct ert_simd {
-  const char *name; /* "scalar", "sse2", "avx2", "avx512" or "neon" */
+  const char *name; /* as select.c lists them: "scalar", "avx2", "neon", ... */
   void (*dense)(const ert_dense *d);
   /* The same with inputs rounded to bf16, to nearest even, and weights in bf16: products are exact, sums float32. round_bf16
    * rounds n floats, a multiple of 16, to elements of bf16_bytes as dense_bf16 reads them: 2, or 4 where it takes floats.
