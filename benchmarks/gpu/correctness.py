@@ -58,6 +58,8 @@ def correctness(bench: Bench) -> None:
             command += ["-n", str(workers)]
         environment = {**os.environ, "EDGERT_TEST_CUDA": bench.library}
         done = _run([*command, *places], environment, session.left())
+        if session.left() <= 0:
+            session.note("interrupted: its time was over")
         if not report.exists():
             session.note(f"no report from pytest: {done[-1000:]}")
             return

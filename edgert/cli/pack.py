@@ -78,7 +78,10 @@ def pack(
     ] = None,
     no_records: Annotated[bool, typer.Option("--no-records", help="Plan by the cost model alone.")] = False,
     device: Annotated[
-        str | None, typer.Option("--device", metavar="NAME", help="Part of whose records' name; default: this machine.")
+        str | None,
+        typer.Option(
+            "--device", metavar="NAME", help="Part of whose records' name; default: this machine, or the only such GPU."
+        ),
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show what the planner decided, and why.")] = False,
     pieces: Annotated[bool, typer.Option("--pieces", help="With --explain: which part each core computes.")] = False,
