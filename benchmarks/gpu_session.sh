@@ -1,6 +1,6 @@
 #!/bin/sh
 # Measures this machine's NVIDIA GPU in under 10 minutes: benchmarks/gpu_session.sh [--help]. Needs Python with numpy,
-# onnx and flatbuffers, a C compiler and cmake; PyTorch, onnxruntime-gpu and ptxas are used where they are.
+# onnx and flatbuffers, a C compiler and cmake; PyTorch, onnxruntime-gpu, ptxas and ncu are used where they are.
 set -eu
 # where toolkits and drivers are that are on no path
 PATH="$PATH:/usr/local/cuda/bin"
