@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from packer.ir import Box, DType, Graph, Node, TensorType
+from packer.ir import SINGLE, Block, Box, DType, Graph, Node, TensorType
 from packer.ir.ops import Activation, Op, Part
 from targets.machine import Machine
 
@@ -123,7 +123,7 @@ class Work:
     """An operator over tensors of these types: a node, or the part of one that a core runs at a time.
 
     `constant` tells which inputs are known when packing, `density` the share of its constant weights that are not zero,
-    to two digits, `together` how many neighbouring filters of a convolution have theirs at the same places: 4, or 1.
+    to two digits, `block` in which blocks those of a convolution lie.
     `of` is the work of the whole node, if this is a part of a convolution with many zeros: streams are made for that.
     """
 
@@ -132,7 +132,7 @@ class Work:
     outputs: tuple[TensorType, ...]
     constant: tuple[bool, ...]
     density: float = 1.0
-    together: int = 1
+    block: Block = SINGLE
     of: Work | None = None
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import prod
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from packer.ir.ops.base import Op, ShapeError
-from packer.ir.types import DType, TensorType
+from packer.ir.types import SINGLE, Block, DType, TensorType
 
 __all__ = ["Extent", "Graph", "Node", "Value"]
 
@@ -32,8 +33,8 @@ class Value:
 _DENSITIES: WeakKeyDictionary[Value, float] = WeakKeyDictionary()  # of constants, counted once
 _NONZEROS: WeakKeyDictionary[Value, dict[int, np.ndarray | None]] = WeakKeyDictionary()  # by axis
 _UNEVEN = 0.1
-_TOGETHER: WeakKeyDictionary[Value, int] = WeakKeyDictionary()
-_FILLED = 1.1  # how many times the non-zeros may be stored for the sake of common places
+_BLOCKS: WeakKeyDictionary[Value, tuple[Block, ...]] = WeakKeyDictionary()
+_FILLED = {Block(4, 1): 1.1, Block(1, 4): 1.02}  # how many times the non-zeros may be stored for the sake of blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +109,18 @@ class Graph:
             known[axis] = before if np.any(np.abs(share - before[-1]) > _UNEVEN * before[-1]) else None
         return known[axis]
 
-    def together(self, name: str | None, group: int) -> int:
-        """How many neighbouring filters of constant weights [K, C / group, kernel...] have non-zeros at equal places,
-        nearly: 4 (blocks of 4x1 or 16x1), or 1."""
+    def block(self, name: str | None, group: int) -> Block:
+        """In which blocks the non-zeros of constant weights [K, C / group, kernel...] lie, nearly: 4x1 (of which 16x1
+        consist), 1x4, or 1x1."""
         value = None if name is None else self.values[name]
-        if value is None or value.data is None or value.data.size == 0 or value.data.shape[0] // group % 4 != 0:
-            return 1
-        found = _TOGETHER.get(value)
+        if value is None or value.data is None or value.data.size == 0:
+            return SINGLE
+        found = _BLOCKS.get(value)
         if found is None:
-            present = (value.data != 0).reshape(value.data.shape[0] // 4, 4, -1)
-            shared = 4 * int(np.count_nonzero(present.any(1))) <= _FILLED * int(np.count_nonzero(present))
-            found = _TOGETHER[value] = 4 if shared else 1
-        return found
+            held = (block for block, filled in _FILLED.items() if _lie_in(value.data, block, filled))
+            found = _BLOCKS[value] = tuple(held)
+        filters = value.data.shape[0] // group
+        return next((block for block in found if filters % block.filters == 0), SINGLE)
 
     def consumers(self) -> dict[str, list[Node]]:
         """For each value, the nodes that read it, in execution order."""
@@ -171,3 +172,14 @@ class Graph:
             data, type = value.data, value.type
             if data is not None and (data.shape != type.shape or data.dtype != type.dtype.numpy):
                 raise ShapeError(f"constant '{value.name}' does not match its type {value.type}")
+
+
+def _lie_in(weights: np.ndarray, block: Block, filled: float) -> bool:
+    """Whether blocks of which any element is not zero have, in all, so many times as many elements as are not zero."""
+    filters, channels = weights.shape[:2]
+    if filters % block.filters != 0 or channels % block.channels != 0:
+        return False
+    present = (weights != 0).reshape(
+        filters // block.filters, block.filters, -1, block.channels, prod(weights.shape[2:])
+    )
+    return block.size * int(np.count_nonzero(present.any((1, 3)))) <= filled * int(np.count_nonzero(present))

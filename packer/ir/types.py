@@ -5,10 +5,11 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["VALUE_TYPES", "Box", "DType", "TensorType", "extents_of", "whole"]
+__all__ = ["SINGLE", "VALUE_TYPES", "Block", "Box", "DType", "TensorType", "extents_of", "whole"]
 
 Box = tuple[tuple[int, int], ...]  # a part of a tensor: begin and end along each dimension
 
@@ -87,6 +88,24 @@ class TensorType:
 
     def __str__(self) -> str:
         return f"{self.dtype.name.lower()}[{','.join(map(str, self.shape))}]"
+
+
+class Block(NamedTuple):
+    """Neighbouring weights of a convolution that are zero together or not at all: those of so many filters, of so many
+    input channels."""
+
+    filters: int
+    channels: int
+
+    @property
+    def size(self) -> int:
+        return self.filters * self.channels
+
+    def __str__(self) -> str:
+        return f"{self.filters}x{self.channels}"
+
+
+SINGLE = Block(1, 1)
 
 
 def whole(type: TensorType) -> Box:

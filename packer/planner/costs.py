@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from packer.ir import Graph, Node, TensorType
+from packer.ir import SINGLE, Graph, Node, TensorType
 from packer.ir.ops import Conv, MatMul, Part
 from targets.base import Form, Layout, Target, Work
 
@@ -21,17 +21,17 @@ def work_of(graph: Graph, node: Node, part: Part | None = None) -> Work:
     """A node, or a part of it, as an operator over tensors of its own."""
     constant = tuple(name is not None and graph.constant(name) is not None for name in node.inputs)
     density = density_of(graph, node, part)
-    together = graph.together(node.inputs[1], node.op.group) if isinstance(node.op, Conv) and density < 1 else 1
+    block = graph.block(node.inputs[1], node.op.group) if isinstance(node.op, Conv) and density < 1 else SINGLE
     if part is None:
         types = tuple(None if name is None else graph.type(name) for name in node.inputs)
-        return Work(node.op, types, tuple(graph.type(name) for name in node.outputs), constant, density, together)
+        return Work(node.op, types, tuple(graph.type(name) for name in node.outputs), constant, density, block)
     inputs = tuple(
         None if name is None or box is None else TensorType(graph.type(name).dtype, tuple(e - b for b, e in box))
         for name, box in zip(node.inputs, part.reads, strict=True)
     )
     output = TensorType(graph.type(node.outputs[0]).dtype, tuple(e - b for b, e in part.writes))
     of = work_of(graph, node) if isinstance(node.op, Conv) and graph.density(node.inputs[1]) <= _DENSE else None
-    return Work(part.op, inputs, (output,), constant, density, together, of)
+    return Work(part.op, inputs, (output,), constant, density, block, of)
 
 
 def density_of(graph: Graph, node: Node, part: Part | None = None) -> float:
@@ -64,7 +64,7 @@ def signature(work: Work, form: Form) -> Signature:
     )
     outputs = ", ".join(f"{t}:{layout.name.lower()}" for t, layout in zip(work.outputs, form.outputs, strict=False))
     density = f" density {work.density:g}" if work.density < 1 else ""
-    density += f" of {work.together}" if work.together > 1 else ""
+    density += f" of {work.block}" if work.block.size > 1 else ""
     return f"{work.op!r} {form.implementation or '-'} ({operands}) -> {outputs}{density}"
 
 

@@ -10,12 +10,14 @@ Steps on a device have no times of their own, since they wait for each other the
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
+from operator import floordiv
 
 import numpy as np
 
 from edgert import __version__
 from packer.bundle.model import Bundle, Place, Program, Step, Tensor
-from packer.ir import DType, Graph, Node, TensorType, Value, whole
+from packer.ir import SINGLE, Block, DType, Graph, Node, TensorType, Value, whole
 from packer.ir.ops import Op
 from packer.planner.choices import Choice
 from packer.planner.schedule import schedule
@@ -70,8 +72,8 @@ def _graph(work: Work, reader: Op | None) -> Graph:
         if type is not None:
             value = Value(f"input{i}", type)
             if constant:
-                density, together = (work.density, work.together) if i == 1 else (1.0, 1)
-                value = Value.constant(f"input{i}", _numbers(type, density, together, random))
+                density, block = (work.density, work.block) if i == 1 else (1.0, SINGLE)
+                value = Value.constant(f"input{i}", _numbers(type, density, block, random))
             values[value.name] = value
     outputs = tuple(f"output{i}" for i in range(len(work.outputs)))
     values.update((name, Value(name, type)) for name, type in zip(outputs, work.outputs, strict=True))
@@ -83,16 +85,18 @@ def _graph(work: Work, reader: Op | None) -> Graph:
     return Graph(_STEP, inputs, nodes[-1].outputs, tuple(nodes), values)
 
 
-def _numbers(type: TensorType, density: float, together: int, random: np.random.Generator) -> np.ndarray:
-    """Standard normal floats, of which so many are not zero, in so many rows at the same places; integers 0 or 1.
+def _numbers(type: TensorType, density: float, block: Block, random: np.random.Generator) -> np.ndarray:
+    """Standard normal floats, of which so many are not zero, in such blocks; integers 0 or 1.
     Repeated where there are many."""
     count = min(type.elements, _RANDOM)
     if type.dtype is DType.F32:
         numbers = np.resize(random.standard_normal(count, np.float32), type.shape)
         if density < 1:
-            rows = (type.shape[0] // together, type.elements // type.shape[0])
-            zeros = np.resize(random.random(min(rows[0] * rows[1], _RANDOM)) >= density, rows)
-            numbers[np.repeat(zeros, together, 0).reshape(type.shape)] = 0
+            shape = tuple(map(floordiv, type.shape, (*block, *(1,) * type.rank)))
+            zeros = np.resize(random.random(min(prod(shape), _RANDOM)) >= density, shape)
+            for axis in range(min(type.rank, 2)):
+                zeros = zeros.repeat(block[axis], axis)
+            numbers[zeros] = 0
         return numbers
     return np.resize(random.integers(0, 2, count), type.shape).astype(type.dtype.numpy)
 

@@ -163,8 +163,7 @@ def tiling_of(graph: Graph, node: Node, machine: Machine) -> Tiling:
     whole_node = Work(op, types, (graph.type(node.outputs[0]),), ())
     lanes = core.vector_bytes // 4
     engine = Engine(lanes, core.flops_per_cycle / (2 * lanes), core.fma_latency, core.l1_bytes)
-    together = graph.together(node.inputs[1], op.group)
-    found = tiling(geometry(whole_node), graph.density(node.inputs[1]), engine, together)
+    found = tiling(geometry(whole_node), graph.density(node.inputs[1]), engine, graph.block(node.inputs[1], op.group))
     assert found is not None
     return found
 
@@ -172,13 +171,14 @@ def tiling_of(graph: Graph, node: Node, machine: Machine) -> Tiling:
 def _conv_sparse(graph: Graph, node: Node, machine: Machine, stored: DType) -> Lowered:
     op, cut = node.op, tiling_of(graph, node, machine)
     assert isinstance(op, Conv)
-    weights, together = graph.type(node.inputs[1] or ""), graph.together(node.inputs[1], op.group)
+    weights, block = graph.type(node.inputs[1] or ""), cut.block
     taps = taps_of(weights.shape[2:], op.strides, op.dilations, cut.rows)
-    key = taps, cut.channels
-    stream = _streamed(graph, node, stored, key, lambda data: conv_stream(data, taps, cut.channels, together))
+    key = taps, cut.channels, block
+    stream = _streamed(graph, node, stored, key, lambda data: conv_stream(data, taps, cut.channels, block))
     inputs = [_operand(graph, node.inputs[0], Layout.PLANAR), *stream]
     inputs += [_operand(graph, name, Layout.PLANAR) for name in node.inputs[2:]]
-    tiles = map(Attribute, TILING, ((cut.channels,), weights.shape[2:], (cut.rows,), (together,)))
+    together = block[:1] if block.channels == 1 else block[:]
+    tiles = map(Attribute, TILING, ((cut.channels,), weights.shape[2:], (cut.rows,), together))
     attributes = sorted((*attributes_of(op), *tiles), key=lambda a: a.name)
     return Lowered("conv_sparse", tuple(inputs), tuple(attributes))
 

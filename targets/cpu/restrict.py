@@ -75,8 +75,8 @@ def work(graph: Graph, node: Node, form: Form, machine: Machine) -> tuple[tuple[
         return ()
     channels = graph.type(weights).shape[1 if isinstance(node.op, Conv) else 0]
     if isinstance(node.op, Conv):
-        tiles, axis = -(-channels // tiling_of(graph, node, machine).channels), 1
-        each = _ROW * tiles / graph.together(weights, node.op.group)
+        cut, axis = tiling_of(graph, node, machine), 1
+        each = _ROW * -(-channels // cut.channels) / cut.block.filters
     else:
         tiles, axis = -(-channels // MATRIX_CHANNELS), graph.type(node.outputs[0]).rank - 1
         each = _COLUMN * tiles

@@ -8,6 +8,8 @@ from math import prod
 
 import numpy as np
 
+from packer.ir import SINGLE, Block
+
 __all__ = [
     "BLOCK",
     "MATRIX_CHANNELS",
@@ -32,8 +34,8 @@ class Stream:
 
     values f32 [entries], indices u8 or u16 [entries]; counts: entries of each group of a convolution, u8 [tiles, rows,
     groups], or of each row of a matrix, u16 [tiles, rows]; starts i32 [tiles, rows / 16]: where the entries of rows
-    16 b ... begin. Where four filters go together, an entry is of all of them: there are four values for each index,
-    and a row of counts for each four.
+    16 b ... begin. Where the non-zeros of a convolution lie in blocks, an entry is a block: there are four values for
+    each index, and in blocks of four filters a row of counts for each four.
     """
 
     values: np.ndarray
@@ -82,14 +84,16 @@ def taps_of(kernel: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[
     return Taps(lines, tuple(line), tuple(group), shifts)
 
 
-def conv_stream(weights: np.ndarray, taps: Taps, channels: int, together: int = 1) -> Stream:
-    """Weights [K, C, kernel...] in tiles of so many channels; an index is channel in the tile * lines + line."""
+def conv_stream(weights: np.ndarray, taps: Taps, channels: int, block: Block = SINGLE) -> Stream:
+    """Weights [K, C, kernel...] in tiles of so many channels; an index is channel in the tile * lines + line, the first
+    channel's if an entry is of four."""
     filters, depth = weights.shape[:2]
     tiles, groups = -(-depth // channels), len(taps.shifts)
     members = [sorted((taps.line[t], t) for t in range(len(taps.line)) if taps.group[t] == g) for g in range(groups)]
     most = max(map(len, members))  # taps of a group; groups of fewer are filled up with zeros
     assert channels * taps.lines <= WIDE_LINES
-    assert channels * most < 256, "a count is a byte"
+    assert channels % block.channels == 0
+    assert channels // block.channels * most < 256, "a count is a byte"
     order = np.full((groups, most), len(taps.line))
     table = np.zeros((groups, channels, most), np.int64)
     for g, own in enumerate(members):
@@ -100,14 +104,15 @@ def conv_stream(weights: np.ndarray, taps: Taps, channels: int, together: int = 
     flat = np.zeros((filters, tiles * channels, len(taps.line) + 1), np.float32)
     flat[:, :depth, :-1] = weights.reshape(filters, depth, prod(weights.shape[2:]))
     walked = flat.reshape(filters, tiles, channels, -1).transpose(1, 0, 2, 3)[..., order]  # [tile, K, c, group, tap]
-    rows = filters // together
-    walked = walked.transpose(0, 1, 3, 2, 4).reshape(tiles, rows, together, -1)
-    entries = np.ascontiguousarray(walked.transpose(0, 1, 3, 2)).reshape(-1, together)
+    rows = filters // block.filters
+    blocks = walked.reshape(tiles, rows, block.filters, -1, block.channels, groups, most)
+    entries = np.ascontiguousarray(blocks.transpose(0, 1, 5, 3, 6, 2, 4)).reshape(-1, block.size)
     found = np.flatnonzero(entries.any(1))
+    table = table[:, :: block.channels]
     index = np.uint8 if channels * taps.lines <= MOST_LINES else np.uint16
     indices = table.astype(index).reshape(-1)[found % table.size]
-    counts = np.bincount(found // (channels * most), minlength=tiles * rows * groups).reshape(tiles, rows, groups)
-    starts = _starts(counts.sum(2), BLOCK // together)
+    counts = np.bincount(found // (table.size // groups), minlength=tiles * rows * groups).reshape(tiles, rows, groups)
+    starts = _starts(counts.sum(2), BLOCK // block.filters)
     return Stream(entries[found].reshape(-1), indices, counts.astype(np.uint8), starts)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil, prod
 
+from packer.ir import SINGLE, Block
 from targets.cpu.cost.conv import Geometry
 from targets.cpu.sparse import MOST_LINES, WIDE_LINES, Taps, taps_of
 
@@ -24,7 +25,9 @@ _VECTOR, _SHARED = 1.1, 1.03  # of a non-zero, for each vector of accumulators; 
 _AGAIN, _GROUP = 1.3, 9.0  # of a row in a tile, for each vector that is added to the sums, and for each group
 _FLAT = 11.0  # of a row in a tile of a flat strip, besides: few entries, of a number that no branch foresees
 _LINE, _COPIED = 19.0, 6.0  # to begin a line, and to copy each vector of it
-_SPILLED = 1.6  # how many times the first cache a tile may take
+_SPILLED = (
+    1.6  # how many times the first cache a tile may take; not where blocks of channels are read one after another
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +52,11 @@ class _Limits:
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """Strips of `rows` rows of outputs, tiles of `channels`."""
+    """Strips of `rows` rows of outputs, tiles of `channels`, entries that are such blocks."""
 
     rows: int
     channels: int
+    block: Block
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +71,11 @@ class _Strips:
 
 
 @lru_cache(maxsize=1 << 14)
-def tiling(g: Geometry, density: float, engine: Engine, together: int) -> Tiling | None:
-    """The tiling of fewest cycles for 1 filter at a time or 4 together: of the whole, and of halves that two cores
-    compute, cut by rows or by filters. None if bytes cannot tell the lines of a channel."""
-    limits = _limits(engine, together)
+def tiling(g: Geometry, density: float, engine: Engine, block: Block) -> Tiling | None:
+    """The tiling of fewest cycles for non-zeros in such blocks: of the whole, and of halves that two cores
+    compute, cut by rows or by filters. None if bytes cannot tell the lines of a channel; single ones if they cannot
+    tell those of a block of channels."""
+    limits = _limits(engine, block)
     best: tuple[float, Tiling] | None = None
     flat = prod(g.kernel) == 1
     rows_half = replace(g, out=(g.out[0], -(-g.out[1] // 2), g.out[2]))
@@ -81,42 +86,50 @@ def tiling(g: Geometry, density: float, engine: Engine, together: int) -> Tiling
             break
         window, windows = (_strips(part, taps, limits, rows) for part in (g, rows_half))
         wide = not flat and window.line <= _NARROW
-        for channels in _channels(g, taps, WIDE_LINES if wide else MOST_LINES):
+        spilled = _SPILLED if flat or block.channels == 1 else 1.0
+        for channels in _channels(g, taps, WIDE_LINES if wide else MOST_LINES, block.channels):
             strips, halves = (_flat(part, limits, channels) for part in (g, rows_half)) if flat else (window, windows)
-            if channels > 1 and not _fits(4 * strips.line * taps.lines, channels, engine.l1_bytes):
+            if channels > block.channels and not _fits(
+                4 * strips.line * taps.lines, channels, engine.l1_bytes, spilled
+            ):
                 continue
             of_core = (g, strips), (rows_half, halves), (filters_half, strips)
-            one, *two = (_cycles(part, taps, density, engine, together, channels, own) for part, own in of_core)
+            one, *two = (_cycles(part, taps, density, engine, block, channels, own) for part, own in of_core)
             cost = one + 2 * min(two)
             if best is None or cost < best[0]:
-                best = cost, Tiling(rows, channels)
+                best = cost, Tiling(rows, channels, block)
+    if best is None and block.channels > 1:
+        return tiling(g, density, engine, SINGLE)
     return None if best is None else best[1]
 
 
 @lru_cache(maxsize=1 << 14)
-def cycles(g: Geometry, density: float, engine: Engine, together: int, cut: Tiling) -> float:
+def cycles(g: Geometry, density: float, engine: Engine, cut: Tiling) -> float:
     """How long a convolution, or a part of the one that was tiled, computes."""
-    limits, taps = _limits(engine, together), taps_of(g.kernel, g.stride, g.dilation, cut.rows)
+    limits, taps = _limits(engine, cut.block), taps_of(g.kernel, g.stride, g.dilation, cut.rows)
     strips = _flat(g, limits, cut.channels) if prod(g.kernel) == 1 else _strips(g, taps, limits, cut.rows)
-    return _cycles(g, taps, density, engine, together, cut.channels, strips)
+    return _cycles(g, taps, density, engine, cut.block, cut.channels, strips)
 
 
-def _limits(engine: Engine, together: int) -> _Limits:
-    return _Limits(engine.lanes, _MOST[together][engine.lanes] * engine.lanes, _HALVES[together] * _HALF)
+def _limits(engine: Engine, block: Block) -> _Limits:
+    return _Limits(engine.lanes, _MOST[block.filters][engine.lanes] * engine.lanes, _HALVES[block.filters] * _HALF)
 
 
-def _fits(channel: int, channels: int, l1_bytes: int) -> bool:
+def _fits(channel: int, channels: int, l1_bytes: int, spilled: float) -> bool:
     """Whether the first cache holds a tile; somewhat more does no harm unless all channels fall into the same sets."""
-    return channel * channels <= l1_bytes * (1.0 if channel % 2048 == 0 else _SPILLED)
+    return channel * channels <= l1_bytes * (1.0 if channel % 2048 == 0 else spilled)
 
 
-def _channels(g: Geometry, taps: Taps, lines: int) -> list[int]:
-    """Channels of a tile such that it has at most so many lines and counts are bytes, in tiles as even as can be."""
+def _channels(g: Geometry, taps: Taps, lines: int, deep: int) -> list[int]:
+    """Channels of a tile such that it has at most so many lines and counts are bytes, in tiles as even as can be, in
+    whole blocks of `deep` channels."""
     of_group = max(map(taps.group.count, range(len(taps.shifts))))
-    most = min(lines // taps.lines, 255 // of_group)
-    fewest = -(-max(g.channels, 1) // most)
+    most, blocks = min(lines // taps.lines, 255 * deep // of_group) // deep, -(-max(g.channels, 1) // deep)
+    if most == 0:
+        return []
+    fewest = -(-blocks // most)
     tiles = (fewest, fewest * 3 // 2, fewest * 2, fewest * 3, fewest * 4)
-    return sorted({-(-max(g.channels, 1) // n) for n in tiles})
+    return sorted({-(-blocks // n) * deep for n in tiles})
 
 
 def _flat(g: Geometry, limits: _Limits, channels: int) -> _Strips:
@@ -156,12 +169,12 @@ def _strips(g: Geometry, taps: Taps, limits: _Limits, rows: int) -> _Strips:
 
 
 def _cycles(
-    g: Geometry, taps: Taps, density: float, engine: Engine, together: int, channels: int, strips: _Strips
+    g: Geometry, taps: Taps, density: float, engine: Engine, block: Block, channels: int, strips: _Strips
 ) -> float:
-    rows = g.filters // together * -(-g.channels // channels)  # of all tiles
-    entries = density * g.filters * g.channels * prod(g.kernel) / together
-    vectors = strips.vectors * together / engine.pace
-    found = entries * max((_VECTOR if together == 1 else _SHARED) * vectors, engine.latency * strips.chunks)
+    rows = g.filters // block.filters * -(-g.channels // channels)  # of all tiles
+    entries = density * g.filters * g.channels * prod(g.kernel) / block.filters
+    vectors = strips.vectors * block.filters / engine.pace
+    found = entries * max((_VECTOR if block.filters == 1 else _SHARED) * vectors, engine.latency * strips.chunks)
     ended = _GROUP * len(taps.shifts) + (_FLAT if prod(g.kernel) == 1 else 0)
     found += rows * (_AGAIN * vectors + ended * strips.chunks)
     lines = g.channels * taps.lines * strips.strips

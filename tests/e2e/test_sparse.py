@@ -13,7 +13,7 @@ import edgert
 from edgert.devices import this_machine
 from edgert.selftest import selftest
 from packer.api import pack
-from packer.ir import DType
+from packer.ir import SINGLE, Block, DType
 from packer.ir.rounding import nearest
 from packer.planner.pbqp import Solution
 from packer.planner.problem import Problem
@@ -37,10 +37,11 @@ CASES = [
 Case = tuple[tuple[int, ...], tuple[int, ...], dict[str, object]]
 
 
-def pruned(random: np.random.Generator, shape: tuple[int, ...], zeros: float, together: int = 1) -> np.ndarray:
-    """Random zeros, at the same places in so many neighbouring rows."""
+def pruned(random: np.random.Generator, shape: tuple[int, ...], zeros: float, block: Block = SINGLE) -> np.ndarray:
+    """Random zeros, in such blocks."""
     weights = random.standard_normal(shape).astype(np.float32)
-    weights[np.repeat(random.random((shape[0] // together, *shape[1:])) < zeros, together, axis=0)] = 0
+    places = random.random((shape[0] // block.filters, shape[1] // block.channels, *shape[2:])) < zeros
+    weights[places.repeat(block.filters, 0).repeat(block.channels, 1)] = 0
     return weights
 
 
@@ -55,11 +56,11 @@ def finished(nodes: list, values: dict[str, np.ndarray], x: tuple[int, ...], ran
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def convolutions(case: Case, zeros: float = 0.8, together: int = 1) -> ModelProto:
+def convolutions(case: Case, zeros: float = 0.8, block: Block = SINGLE) -> ModelProto:
     """relu(conv(x) + bias + conv(x)): bias, residual and activation are fused into the second convolution."""
     x, weights, attributes = case
     random = np.random.default_rng(0)
-    values = {name: pruned(random, weights, zeros, together) for name in ("w", "v")}
+    values = {name: pruned(random, weights, zeros, block) for name in ("w", "v")}
     values["b"] = random.standard_normal(weights[0]).astype(np.float32)
     values["v"][3] = 0
     nodes = [
@@ -100,18 +101,24 @@ def test_convolutions(tmp_path: Path, case: Case, search: str | Strategy) -> Non
     check(path, "conv_sparse", feeds, want)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case[1][0] % 16 == 0], ids=str)
-def test_blocks_of_zeros_are_recognised(tmp_path: Path, case: Case) -> None:
-    """Four filters that have weights at the same places share what is loaded; an index is stored once for them."""
-    network, others = convolutions(case, 0.8, together=4), convolutions(case, 0.8)
+@pytest.mark.parametrize(
+    ("case", "block"),
+    [(case, Block(4, 1)) for case in CASES if case[1][0] % 16 == 0]
+    + [(case, Block(1, 4)) for case in CASES if case[1][1] % 4 == 0],
+    ids=str,
+)
+def test_blocks_of_zeros_are_recognised(tmp_path: Path, case: Case, block: Block) -> None:
+    """Four filters that have weights at the same places share what is loaded; an index is stored once for them, and for
+    four channels of a filter."""
+    network, others = convolutions(case, 0.8, block), convolutions(case, 0.8)
     feeds = {"x": np.random.default_rng(1).standard_normal(case[0]).astype(np.float32)}
     (want,) = ReferenceEvaluator(network).run(None, feeds)
     path = tmp_path / "model.edge"
-    for model, together in ((network, 4), (others, 1)):
+    for model, together in ((network, block[:2] if block.channels > 1 else block[:1]), (others, (1,))):
         pack(model, path, cores=(1, 2, 3), implementation="sparse", golden=False)
         steps = [s for program in edgert.read(path).programs for s in program.steps if s.kernel == "conv_sparse"]
-        assert {a.ints[0] for step in steps for a in step.attributes if a.name == "together"} == {together}
-        if together == 4:
+        assert {a.ints for step in steps for a in step.attributes if a.name == "together"} == {together}
+        if model is network:
             check(path, "conv_sparse", feeds, want)
 
 

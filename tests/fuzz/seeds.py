@@ -156,6 +156,8 @@ def models() -> Iterator[ModelProto]:
     yield model("Gemm", f(3, 17), w(17, 20), w(20))
     yield model("MatMul", f(2, 3, 5), w(5, 33))
     yield model("Conv", f(1, 20, 6, 9), np.repeat(pruned(5, 20, 3, 3), 4, axis=0), w(20), pads=pads)
+    yield model("Conv", f(1, 20, 6, 9), np.repeat(pruned(18, 5, 3, 3), 4, axis=1), w(18), pads=pads)
+    yield model("Conv", f(1, 20, 6, 8), np.repeat(pruned(18, 5, 1, 1), 4, axis=1))
     yield model("Gemm", f(2, 300), pruned(300, 20), w(20))
     yield quantized("Conv", of("uint8", 1, 20, 6, 5), w(18, 20, 3, 3), pads=pads)
     yield quantized("Conv", of("uint8", 2, 32, 5), w(32, 16, 1), group=2, strides=[2])

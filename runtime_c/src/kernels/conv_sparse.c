@@ -41,7 +41,7 @@ static bool lay_out(sparse_state *s, size_t *inputs, size_t *floats) {
   s->widened_at = g->in_place ? 0 : s->sums_at;
   s->sums_at = s->widened_at;
   if (s->stream.weights != ERT_WEIGHTS_F32)
-    s->sums_at += (size_t)(WIDENED + ert_ceil_divide(s->stream.longest * g->together, 16) * 16);
+    s->sums_at += (size_t)(WIDENED + ert_ceil_divide(s->stream.longest * s->stream.each, 16) * 16);
   s->sums_filter = (most + 15) / 16 * 16;
   const int64_t columns = g->segments > 1 ? ert_ceil_divide(g->g.out[2], g->segments) + g->unit : g->g.out[2];
   const size_t summed = (size_t)(ert_ceil_divide(ert_sparse_floats(g, g->chunk, columns), 16) * 16);
@@ -73,12 +73,12 @@ typedef struct group_filters {
   int64_t first; /* of all filters */
 } group_filters;
 
-/* What 16 of them take, in non-zeros. */
+/* What 16 of them take, in entries. */
 static int64_t work_of(const void *of, int64_t unit) {
   const group_filters *f = of;
   const sparse_state *s = f->s;
   const int64_t begin = f->first + unit * 16, end = ert_min64(begin + 16, f->first + s->s.g.filters);
-  int64_t work = s->s.tiles * (end - begin) * ROW / s->s.together;
+  int64_t work = s->s.tiles * (end - begin) * ROW / s->stream.each;
   for (int64_t tile = 0; tile < s->s.tiles; tile++)
     work += ert_sparse_position(&s->stream, tile, end) - ert_sparse_position(&s->stream, tile, begin);
   return work;
@@ -153,15 +153,15 @@ static void copy_tile(const sparse_state *s, const sparse_task *task, int64_t ti
 static const float *values_of(const sparse_state *s, const ert_step *step, int64_t tile, int64_t at, int64_t filter,
                               int64_t end, int64_t *next, float *widened) {
   const ert_tensor *values = step->in[ERT_SPARSE_VALUES];
-  const int64_t together = s->s.together;
+  const int64_t each = s->stream.each;
   *next = end;
-  if (s->stream.weights == ERT_WEIGHTS_F32) return (const float *)values->data + at * together;
+  if (s->stream.weights == ERT_WEIGHTS_F32) return (const float *)values->data + at * each;
   int64_t n = 0;
   for (*next = filter; *next < end && n < WIDENED;) {
     *next = ert_min64((*next / 16 + 1) * 16, end);
-    n = (ert_sparse_position(&s->stream, tile, *next) - at) * together;
+    n = (ert_sparse_position(&s->stream, tile, *next) - at) * each;
   }
-  s->simd->sparse_widen(s->stream.weights, (const uint16_t *)values->data + at * together, widened, (size_t)n);
+  s->simd->sparse_widen(s->stream.weights, (const uint16_t *)values->data + at * each, widened, (size_t)n);
   return widened;
 }
 
@@ -199,6 +199,7 @@ static void run_block(const sparse_state *s, const ert_step *step, const sparse_
       .line = (size_t)(g->in_place ? s->x.channel : g->line),
       .wide = stream->wide,
       .together = (size_t)g->together,
+      .deep = g->deep == 1 ? 0 : (size_t)(g->in_place ? s->x.channel : g->lines * g->line),
       .counts_row = stream->counts_row,
       .columns = s->columns,
       .groups = (size_t)g->groups,

@@ -34,6 +34,7 @@ typedef struct ert_sparse_geometry {
   bool shift;            /* the columns are all from `reach` to 0: accumulators may be shifted instead */
   int64_t chunk;         /* rows that are summed up at once */
   int64_t together;      /* filters that have weights at the same places: 1 or 4 */
+  int64_t deep;          /* neighbouring channels of which a filter has weights: 1 or 4 */
   ert_sparse_line at[ERT_SPARSE_LINES];
 } ert_sparse_geometry;
 

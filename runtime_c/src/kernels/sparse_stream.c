@@ -13,7 +13,7 @@ static edgert_status prove_indices(const ert_prepare *p, const ert_sparse_stream
   const int64_t channels = ert_min64(g->tile, g->g.channels - tile * g->tile);
   uint8_t largest = 0;
   for (int64_t i = 0; i < count; i++) largest = indices[i] > largest ? indices[i] : largest;
-  if (count > 0 && largest >= channels)
+  if (count > 0 && largest > channels - g->deep)
     return ert_reject(p, "index of a non-zero", "one of the channels of its tile", "%d of %" PRId64, largest, channels);
   return EDGERT_OK;
 }
@@ -53,7 +53,7 @@ edgert_status ert_sparse_stream_read(const ert_prepare *p, const ert_sparse_geom
   ERT_TRY(ert_expect_dtype(p, counts, EDGERT_U8));
   ERT_TRY(ert_expect_dtype(p, starts, EDGERT_I32));
   ERT_TRY(ert_expect_shape(p, values, 1, values->shape));
-  ERT_TRY(ert_expect_shape(p, indices, 1, (const int64_t[]){values->shape[0] / g->together}));
+  ERT_TRY(ert_expect_shape(p, indices, 1, (const int64_t[]){values->shape[0] / (g->together * g->deep)}));
   ERT_TRY(ert_expect_shape(p, counts, 3, (const int64_t[]){g->tiles, filters / g->together, g->groups}));
   ERT_TRY(ert_expect_shape(p, starts, 2, (const int64_t[]){g->tiles, ert_ceil_divide(filters, 16)}));
   if (!indices->constant || !counts->constant || !starts->constant)
@@ -73,6 +73,7 @@ edgert_status ert_sparse_stream_read(const ert_prepare *p, const ert_sparse_geom
       .starts_tile = ert_stride(starts, 0),
       .filters = filters,
       .together = g->together,
+      .each = g->together * g->deep,
       .groups = g->groups,
   };
   return step->out[0]->elements == 0 ? EDGERT_OK : prove_blocks(p, g, out);

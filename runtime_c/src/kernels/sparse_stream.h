@@ -17,14 +17,14 @@ enum {
   ERT_SPARSE_OPERANDS
 };
 
-/* An entry is a place at which `together` filters have weights. */
+/* An entry is a place at which `together` filters have weights, or one of four channels of a filter: of `each` values. */
 typedef struct ert_sparse_stream {
   ert_weights weights; /* how values are stored */
   bool wide;           /* indices have 16 bits */
   const uint8_t *indices, *counts;
   const int32_t *starts;
   int64_t counts_tile, counts_row, starts_tile; /* elements between neighbours */
-  int64_t filters, together, groups;
+  int64_t filters, together, each, groups;
   int64_t longest; /* entries of 16 filters in a tile, at most */
 } ert_sparse_stream;
 

@@ -28,11 +28,11 @@ def conv_sparse_seconds(work: Work, form: Form, distances: Sequence[float], at: 
     assert x is not None
     assert w is not None
     engine, of = Engine(at.lanes, at.fma, at.latency, int(at.levels[0][0])), work.of or work
-    cut = tiling(geometry(of), of.density, engine, work.together)
+    cut = tiling(geometry(of), of.density, engine, work.block)
     if cut is None:
         return inf
-    busy = cycles(g, work.density, engine, work.together, cut) * at.cycle / at.efficiency.dense
-    fetch = at.moved(work.density * w.elements * _bytes(form), distances[1])
+    busy = cycles(g, work.density, engine, cut) * at.cycle / at.efficiency.dense
+    fetch = at.moved(work.density * w.elements * _bytes(form, cut.block.size), distances[1])
     moved = _READ * at.moved(x.bytes, distances[0]) + _WRITTEN * at.moved(y.bytes, distances[-1])
     if len(work.inputs) > 3 and work.inputs[3] is not None:
         moved += _WRITTEN * at.moved(y.bytes, distances[3])
@@ -53,6 +53,6 @@ def linear_sparse_seconds(work: Work, form: Form, distances: Sequence[float], at
     return busy + _WAITED * at.moved(entries * _bytes(form), distances[1]) + late
 
 
-def _bytes(form: Form) -> float:
-    """Of a non-zero."""
-    return stored_type(form.implementation).bytes + _PLACE
+def _bytes(form: Form, together: int = 1) -> float:
+    """Of a non-zero, of which so many have one place."""
+    return stored_type(form.implementation).bytes + _PLACE / together

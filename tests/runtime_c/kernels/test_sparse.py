@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
+from packer.ir import SINGLE, Block
 from packer.ir.ops import Activation, Conv
 from packer.ir.rounding import nearest
 from packer.ir.types import DType, TensorType
@@ -15,6 +17,7 @@ from tests.runtime_c.kernels.convolutions import Case, choice, empty_cases, rand
 from tests.runtime_c.kernels.harness import Box, Rejected, check_step, isas, random_array, run_step
 
 CONSTANTS = (1, 2, 3, 4)
+FILTERS, CHANNELS = Block(4, 1), Block(1, 4)
 
 
 @dataclass(frozen=True)
@@ -50,11 +53,12 @@ def lines_of(op: Conv, kernel: tuple[int, ...], rows: int) -> tuple[dict[tuple[i
     return first, total
 
 
-def encode(op: Conv, w: np.ndarray, channels: int, rows: int, wide: bool = False, together: int = 1) -> Stream:
-    """The stream of weights [K, C/group, kernel], in tiles of as many channels as wanted or else possible."""
+def encode(op: Conv, w: np.ndarray, channels: int, rows: int, wide: bool = False, block: Block = SINGLE) -> Stream:
+    """The stream of weights [K, C/group, kernel], in tiles of about as many channels as wanted or else possible."""
     kernel = w.shape[2:]
     first, lines = lines_of(op, kernel, rows)
-    channels = min(channels, (2048 if wide else 256) // lines)
+    channels = -(-min(channels, (2048 if wide else 256) // lines // block.channels * block.channels) // block.channels)
+    channels *= block.channels
     assert channels > 0, "this kernel has too many lines"
     lifted = w.reshape(*w.shape[:2], *(1,) * (3 - len(kernel)), *kernel)
     strides, dilations = ((1,) * (3 - len(kernel)) + tuple(v) for v in (op.strides, op.dilations))
@@ -64,31 +68,32 @@ def encode(op: Conv, w: np.ndarray, channels: int, rows: int, wide: bool = False
     values: list[float] = []
     indices: list[int] = []
     counts, starts = (
-        np.zeros((tiles, filters // together, len(groups)), np.uint8),
+        np.zeros((tiles, filters // block.filters, len(groups)), np.uint8),
         np.zeros((tiles, -(-filters // 16)), np.int32),
     )
     for tile in range(tiles):
-        for k in range(0, filters, together):
+        for k in range(0, filters, block.filters):
             if k % 16 == 0:
                 starts[tile, k // 16] = len(indices)
             for g, place in enumerate(groups):
                 found = []
-                own = lifted[k : k + together, tile * channels : (tile + 1) * channels]
-                for c, kz, ky, kx in np.argwhere(own.any(0)):
+                own = lifted[k : k + block.filters, tile * channels : (tile + 1) * channels]
+                blocks = own.reshape(block.filters, -1, block.channels, *lifted.shape[2:])
+                for c, kz, ky, kx in np.argwhere(blocks.any((0, 2))):
                     if places[kx] != place:
                         continue
                     phase, row = ky * dilations[1] % strides[1], ky * dilations[1] // strides[1]
-                    line = c * lines + first[kz, phase, kx * dilations[2] % strides[2]] + row
-                    found.append((int(line), own[:, c, kz, ky, kx]))
+                    line = block.channels * c * lines + first[kz, phase, kx * dilations[2] % strides[2]] + row
+                    found.append((int(line), blocks[:, c, :, kz, ky, kx].reshape(-1)))
                 found.sort(key=lambda entry: entry[0])
-                counts[tile, k // together, g] = len(found)
+                counts[tile, k // block.filters, g] = len(found)
                 indices += [line for line, _ in found]
                 values += [float(value) for _, four in found for value in four]
     extra = (
         Attribute("kernel", ints=kernel),
         Attribute("channels", ints=(channels,)),
         Attribute("rows", ints=(rows,)),
-        Attribute("together", ints=(together,)),
+        Attribute("together", ints=block[:] if block.channels > 1 else block[:1]),
     )
     index = np.array(indices, np.uint16 if wide else np.uint8)
     return Stream(np.array(values, np.float32), index, counts, starts, (*attributes_of(op), *extra))
@@ -105,12 +110,12 @@ def check(
     channels: int = 5,
     rows: int = 1,
     wide: bool = False,
-    together: int = 1,
+    block: Block = SINGLE,
     inplace: int | None = None,
     stored: DType = DType.F32,
 ) -> None:
     """Every instruction set gives the reference's outputs, in any partition and from and to views."""
-    stream = encode(case.op, case.w, channels, rows, wide, together)
+    stream = encode(case.op, case.w, channels, rows, wide, block)
     inputs = [case.x, *stream.operands, case.bias, case.residual]
     want = replace(case, w=nearest(case.w, stored)).want
     check_step(
@@ -170,9 +175,9 @@ def test_strided_and_padded_pointwise() -> None:
 def test_pointwise_inputs_are_read_in_place() -> None:
     """Where every channel begins with a line of the cache, whatever lies around; indices are proven then."""
     rng = np.random.default_rng(8)
-    for together, channels, filters in ((1, 40, 37), (4, 33, 32), (1, 1, 1)):
+    for block, channels, filters in ((SINGLE, 40, 37), (FILTERS, 33, 32), (CHANNELS, 40, 37), (SINGLE, 1, 1)):
         x, w = random_array(rng, (2, channels, 9, 5), DType.F32), sparse(rng, filters, channels, 1, 1)
-        stream = encode(Conv((1, 1), (0, 0, 0, 0), (1, 1)), w, 16, 1, together=together)
+        stream = encode(Conv((1, 1), (0, 0, 0, 0), (1, 1)), w, 16, 1, block=block)
         out = TensorType(DType.F32, (2, filters, 9, 5))
         inputs = [x, *stream.operands, random_array(rng, (filters,), DType.F32)]
         # An array begins one element behind a multiple of 64 bytes, row 3 of it 16 elements behind.
@@ -182,7 +187,7 @@ def test_pointwise_inputs_are_read_in_place() -> None:
             copied = run_step("conv_sparse", inputs, [out], stream.attributes, **how)[0]
             read = run_step("conv_sparse", inputs, [out], stream.attributes, boxes=boxes, **how)[0]
             assert read.tobytes() == copied.tobytes(), isa
-        stream.indices[-1:] = 16
+        stream.indices[-1:] = 17 - block.channels
         if stream.indices.size:
             with pytest.raises(Rejected, match="index of a non-zero\nexpected one of the channels"):
                 run_step("conv_sparse", inputs, [out], stream.attributes, boxes=boxes, constants=CONSTANTS)
@@ -200,31 +205,52 @@ def test_four_filters_together(rank: int) -> None:
             w = sparse(rng, group * fours * 4, channels, *kernel)
             w *= np.repeat(rng.random((group * fours, channels, *kernel)) < 0.5, 4, axis=0)
             rows = 1 if np.prod(kernel) == 1 else choice(rng, 1, 2, 3, 7)
-            check(random_case(rng, op, x, w), choice(rng, 1, 5, 64), rows, wide, together=4)
+            check(random_case(rng, op, x, w), choice(rng, 1, 5, 64), rows, wide, FILTERS)
     w = sparse(rng, 8, 3, *(3,) * rank, zeros=0.4)
     for width in (*range(1, 36), 56, 97):  # every number of accumulators
         x = random_array(rng, (1, 3, *(2,) * (rank - 1), width), DType.F32)
-        check(Case(Conv((1,) * rank, (1,) * 2 * rank, (1,) * rank), x, w), 3, 1 + width % 2, together=4)
+        check(Case(Conv((1,) * rank, (1,) * 2 * rank, (1,) * rank), x, w), 3, 1 + width % 2, block=FILTERS)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_four_channels_together(rank: int) -> None:
+    """Blocks of 4 channels of which a filter has weights, but for some zeros."""
+    rng = np.random.default_rng(40 + rank)
+    for wide in (False, True):
+        for _ in range(12):
+            group, fours, filters = choice(rng, 1, 1, 3), choice(rng, 1, 2, 5), choice(rng, 1, 7, 37)
+            op, spatial, kernel = random_conv(rng, rank, group)
+            x = random_array(rng, (choice(rng, 1, 2), group * fours * 4, *spatial), DType.F32)
+            w = sparse(rng, group * filters, fours * 4, *kernel, zeros=choice(rng, 0, 1) * 0.1)
+            w *= np.repeat(rng.random((group * filters, fours, *kernel)) < 0.5, 4, axis=1)
+            rows = 1 if np.prod(kernel) == 1 else choice(rng, 1, 2, 3)
+            check(random_case(rng, op, x, w), choice(rng, 1, 8, 64), rows, wide, CHANNELS)
+    w = sparse(rng, 8, 8, *(3,) * rank, zeros=0.4)
+    for width in (*range(1, 36), 56, 97):  # every number of accumulators
+        x = random_array(rng, (1, 8, *(2,) * (rank - 1), width), DType.F32)
+        check(Case(Conv((1,) * rank, (1,) * 2 * rank, (1,) * rank), x, w), 4, 1 + width % 2, block=CHANNELS)
+        check(Case(Conv((1,) * rank, (0,) * 2 * rank, (1,) * rank), x, w[(..., *[slice(1)] * rank)]), block=CHANNELS)
 
 
 @pytest.mark.parametrize("stored", [DType.F16, DType.BF16])
-@pytest.mark.parametrize("together", [1, 4])
-def test_values_of_16_bits(stored: DType, together: int) -> None:
+@pytest.mark.parametrize("block", [SINGLE, FILTERS, CHANNELS])
+def test_values_of_16_bits(stored: DType, block: Block) -> None:
     """Copied inputs or those in place, one tile or several, filters whose values are widened at once or in parts."""
-    rng = np.random.default_rng(30 + together)
+    rng = np.random.default_rng(30 + block.size)
     for rank in (1, 2, 3):
         for _ in range(6):
             group, channels, fours = choice(rng, 1, 3), choice(rng, 3, 17), choice(rng, 1, 5)
+            channels *= block.channels
             op, spatial, kernel = random_conv(rng, rank, group)
             x = random_array(rng, (1, group * channels, *spatial), DType.F32)
             w = sparse(rng, group * fours * 4, channels, *kernel)
             rows = 1 if np.prod(kernel) == 1 else choice(rng, 1, 2, 7)
-            check(random_case(rng, op, x, w), choice(rng, 1, 5, 64), rows, rank == 3, together, stored=stored)
-    for shape, group, pads in (((200, 90, 1, 1), 1, 0), ((168, 40, 3, 3), 2, 1), ((200, 60, 1, 1), 2, 0)):
+            check(random_case(rng, op, x, w), choice(rng, 1, 5, 64), rows, rank == 3, block, stored=stored)
+    for shape, group, pads in (((200, 92, 1, 1), 1, 0), ((168, 40, 3, 3), 2, 1), ((200, 60, 1, 1), 2, 0)):
         x, w = random_array(rng, (1, group * shape[1], 6, 5), DType.F32), sparse(rng, *shape, zeros=0.4)
         w[0, :3] = 2.0**-24  # the least f16
         case = Case(Conv((1, 1), (pads,) * 4, (1, 1), group), x, w, random_array(rng, shape[:1], DType.F32))
-        check(case, 24, 1 + 5 * pads, together=together, stored=stored)
+        check(case, 24, 1 + 5 * pads, block=block, stored=stored)
 
 
 def test_more_non_zeros_than_one_load() -> None:
@@ -297,9 +323,9 @@ def test_any_index_stays_in_scratch() -> None:
     """Indices are not proven: wrong ones give wrong outputs, nothing else (which sanitizers see)."""
     rng = np.random.default_rng(11)
     op = Conv((1, 1), (1, 1, 1, 1), (1, 1))
-    x, w = random_array(rng, (1, 9, 7, 7), DType.F32), sparse(rng, 17, 9, 3, 3)
-    for wide, worst in ((False, 255), (True, 65535)):
-        stream = encode(op, w, 4, 7, wide)
+    x, w = random_array(rng, (1, 12, 7, 7), DType.F32), sparse(rng, 17, 12, 3, 3)
+    for block, (wide, worst) in itertools.product((SINGLE, CHANNELS), ((False, 255), (True, 65535))):
+        stream = encode(op, w, 4, 7, wide, block)
         stream.indices[:] = worst
         inputs = [x, *stream.operands]
         for isa in isas():
@@ -361,6 +387,8 @@ def test_operands_are_proven() -> None:
         {"channels": (65,)},
         {"together": (2,)},
         {"together": (4,)},
+        {"together": (1, 4)},
+        {"together": (1, 1)},
         {"rows": (0,)},
         {"rows": (64,)},
         {"rows": (255,)},

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from packer.ir import DType, TensorType
+from packer.ir import SINGLE, Block, DType, Graph, TensorType, Value
 from packer.ir.ops import Conv
 from targets.base import Form, Layout, Work, resolve
 from targets.cpu.cost.conv import Geometry
@@ -22,21 +22,21 @@ def pruned(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> 
     return weights
 
 
-def check_starts(stream: Stream, together: int = 1) -> None:
+def check_starts(stream: Stream, block: Block = SINGLE) -> None:
     """The entries of every block of 16 filters begin where its start says, tile by tile, and there are no others."""
     tiles, rows = stream.counts.shape[:2]
     at = 0
     for tile in range(tiles):
         for row in range(rows):
-            if row * together % 16 == 0:
-                assert stream.starts[tile, row * together // 16] == at
+            if row * block.filters % 16 == 0:
+                assert stream.starts[tile, row * block.filters // 16] == at
             at += int(stream.counts[tile, row].sum(dtype=np.int64))
-    assert stream.starts.shape == (tiles, -(-rows * together // 16))
-    assert at * together == len(stream.values) == len(stream.indices) * together
+    assert stream.starts.shape == (tiles, -(-rows * block.filters // 16))
+    assert at * block.size == len(stream.values) == len(stream.indices) * block.size
 
 
 def walk(
-    op: Conv, x: np.ndarray, kernel: tuple[int, ...], stream: Stream, channels: int, rows: int, together: int
+    op: Conv, x: np.ndarray, kernel: tuple[int, ...], stream: Stream, channels: int, rows: int, block: Block
 ) -> np.ndarray:
     """One image [C,D,H,W] convolved strip by strip, from lines cut out of a padded copy."""
     (stride, pace), (dilation, gap) = op.strides[1:], op.dilations[1:]
@@ -45,7 +45,7 @@ def walk(
         for n, a, b, k, d in zip(x.shape[1:], op.pads[:3], op.pads[3:], kernel, op.dilations, strict=True)
     )
     depth, height, width = ((span - 1) // s + 1 for span, s in zip(spans, op.strides, strict=True))
-    filters, each = stream.counts.shape[1] * together, x.shape[0] // op.group
+    filters, each = stream.counts.shape[1] * block.filters, x.shape[0] // op.group
     down, right = [y * dilation for y in range(kernel[1])], [c * gap for c in range(kernel[2])]
     reach = max(c // pace for c in right)
     room = [(p, q + (rows + reach + 4) * s) for p, q, s in zip(op.pads[:3], op.pads[3:], op.strides, strict=True)]
@@ -64,40 +64,45 @@ def walk(
                         lines.append(row[:, column::pace][:, : width + reach])
         strip = np.stack(lines, 1)  # [C, lines, columns]
         at = 0
-        for tile, k in itertools.product(range(stream.counts.shape[0]), range(0, filters, together)):
+        for tile, k in itertools.product(range(stream.counts.shape[0]), range(0, filters, block.filters)):
             begin = k // (filters // op.group) * each + tile * channels
-            own = strip[begin : k // (filters // op.group) * each + each][:channels].reshape(-1, strip.shape[2])
-            for group, count in enumerate(stream.counts[tile, k // together].tolist()):
+            taken = min(channels, each - tile * channels)
+            own = strip[begin : begin + taken].reshape(-1, strip.shape[2])
+            for group, count in enumerate(stream.counts[tile, k // block.filters].tolist()):
                 indices = stream.indices[at : at + count]
                 assert (np.diff(indices.astype(int)) > 0).all()
-                values = stream.values.reshape(-1, together)[at : at + count]
-                assert values.any(1).all()
+                values = stream.values.reshape(-1, *block)[at : at + count]
+                assert values.any((1, 2)).all()
                 for value, index in zip(values, indices, strict=True):
                     for i in range(min(rows, height - first)):
-                        line = own[index + i, shifts[group] : shifts[group] + width]
-                        y[k : k + together, z, first + i] += value[:, None] * line
+                        of_channels = own[index + i :: len(own) // taken][: block.channels]
+                        found = of_channels[:, shifts[group] : shifts[group] + width]
+                        y[k : k + block.filters, z, first + i] += value @ found
                 at += count
     return y
 
 
-@pytest.mark.parametrize("together", [1, 4])
+@pytest.mark.parametrize("block", [SINGLE, Block(4, 1), Block(1, 4)])
 @pytest.mark.parametrize("seed", range(25))
-def test_walking_a_stream_convolves(seed: int, together: int) -> None:
+def test_walking_a_stream_convolves(seed: int, block: Block) -> None:
     rng = np.random.default_rng(seed)
     kernel, strides, dilations = (tuple(int(n) for n in rng.integers(1, most, 3)) for most in (4, 4, 3))
     pads = tuple(int(n) for n in rng.integers(0, 3, 6))
     group, rows = int(rng.integers(1, 3)), int(rng.integers(1, 4))
     op = Conv(strides, pads, dilations, group)
     inside = tuple((k - 1) * d + 1 + int(n) for k, d, n in zip(kernel, dilations, rng.integers(0, 7, 3), strict=True))
-    x = rng.standard_normal((1, 5 * group, *inside))
-    w = pruned(rng, (group * int(rng.choice([3, 20]) if together == 1 else rng.choice([4, 20])), 5, *kernel), 0.3)
+    each = 5 if block.channels == 1 else 12
+    x = rng.standard_normal((1, each * group, *inside))
+    w = pruned(
+        rng, (group * int(rng.choice([4, 20]) if block.filters == 4 else rng.choice([3, 20])), each, *kernel), 0.3
+    )
     taps = taps_of(kernel, strides, dilations, rows)
-    channels = min(int(rng.integers(1, 6)), 2048 // taps.lines)
-    stream = conv_stream(w, taps, channels, together)
+    channels = min(int(rng.integers(1, 6)), 2048 // taps.lines) if block.channels == 1 else 4 * int(rng.integers(1, 3))
+    stream = conv_stream(w, taps, channels, block)
     assert stream.indices.dtype == (np.uint8 if channels * taps.lines <= 256 else np.uint16)
-    check_starts(stream, together)
+    check_starts(stream, block)
     want = op.reference(x, w.astype(np.float64))[0][0]
-    np.testing.assert_allclose(walk(op, x[0], kernel, stream, channels, rows, together), want, atol=1e-9)
+    np.testing.assert_allclose(walk(op, x[0], kernel, stream, channels, rows, block), want, atol=1e-9)
 
 
 def test_fewer_dimensions_are_the_last_ones() -> None:
@@ -137,29 +142,52 @@ GEOMETRIES = [
 
 @pytest.mark.parametrize("g", GEOMETRIES)
 @pytest.mark.parametrize("lanes", [4, 8, 16])
-@pytest.mark.parametrize("together", [1, 4])
-def test_tiles_fit(g: Geometry, lanes: int, together: int) -> None:
-    found = tiling(g, 0.1, ENGINES[lanes], together)
+@pytest.mark.parametrize("block", [SINGLE, Block(4, 1), Block(1, 4)])
+def test_tiles_fit(g: Geometry, lanes: int, block: Block) -> None:
+    if g.channels % block.channels:
+        return
+    found = tiling(g, 0.1, ENGINES[lanes], block)
     assert found is not None
     taps = taps_of(g.kernel, g.stride, g.dilation, found.rows)
     assert 1 <= found.rows <= g.out[1]
     assert 1 <= found.channels <= g.channels
-    narrow = g.out[2] <= 14 or together == 4  # strips of few floats
+    narrow = g.out[2] <= 14 or block.filters == 4  # strips of few floats
     assert found.channels * taps.lines <= (2048 if narrow and g.kernel[2] > 1 else 256)
-    assert all(found.channels * taps.group.count(i) < 256 for i in range(len(taps.shifts)))
-    sparser, denser = (cycles(g, density, ENGINES[lanes], together, found) for density in (0.1, 0.2))
+    assert found.channels % block.channels == 0
+    assert all(found.channels // block.channels * taps.group.count(i) < 256 for i in range(len(taps.shifts)))
+    sparser, denser = (cycles(g, density, ENGINES[lanes], found) for density in (0.1, 0.2))
     assert denser > sparser
+
+
+def test_blocks_of_channels_need_lines_of_four() -> None:
+    """A kernel so high that bytes cannot tell four channels' lines apart has single entries."""
+    for height, block in ((60, Block(1, 4)), (70, SINGLE)):
+        g = Geometry(1, 1, 8, 8, (1, 80, 9), (1, 81 - height, 9), (1, height, 1), (1, 1, 1), (1, 1, 1), (0, 0, 0))
+        found = tiling(g, 0.1, ENGINES[16], Block(1, 4))
+        assert found is not None
+        assert found.block == block
+
+
+@pytest.mark.parametrize(("zero", "found"), [(0, Block(1, 4)), (1, Block(1, 4)), (9, SINGLE)])
+def test_zeros_in_blocks(zero: int, found: Block) -> None:
+    """A few are stored for the sake of blocks: up to one in fifty."""
+    weights = np.zeros((10, 40, 1, 1), np.float32)
+    weights[:, 12:20] = 1
+    weights[0].reshape(-1)[12:20] = 0
+    weights[1:].reshape(-1)[np.flatnonzero(weights[1:])[: 5 * zero : 5]] = 0
+    graph = Graph("", (), (), (), {"w": Value.constant("w", weights)})
+    assert graph.block("w", 1) == found
 
 
 @pytest.mark.parametrize("filters", [256, 512])
 def test_halves_take_half(filters: int) -> None:
     """Strips are no higher than the rows of a core if two cores share a small image."""
     g = Geometry(1, 1, 256, filters, (1, 14, 14), (1, 14, 14), (1, 3, 3), (1, 1, 1), (1, 1, 1), (0, 1, 1))
-    found = tiling(g, 0.1, ENGINES[16], 1)
+    found = tiling(g, 0.1, ENGINES[16], SINGLE)
     assert found is not None
     assert found.rows <= 7
-    half = cycles(replace(g, out=(1, 7, 14)), 0.1, ENGINES[16], 1, found)
-    assert 2 * half < 1.03 * cycles(g, 0.1, ENGINES[16], 1, found)
+    half = cycles(replace(g, out=(1, 7, 14)), 0.1, ENGINES[16], found)
+    assert 2 * half < 1.03 * cycles(g, 0.1, ENGINES[16], found)
 
 
 def test_parts_are_tiled_like_the_whole() -> None:
@@ -179,4 +207,4 @@ def test_parts_are_tiled_like_the_whole() -> None:
 
 def test_a_window_that_bytes_cannot_tell() -> None:
     g = Geometry(1, 1, 1, 1, (1, 400, 1), (1, 100, 1), (1, 301, 1), (1, 1, 1), (1, 1, 1), (0, 0, 0))
-    assert tiling(g, 0.1, ENGINES[16], 1) is None
+    assert tiling(g, 0.1, ENGINES[16], SINGLE) is None

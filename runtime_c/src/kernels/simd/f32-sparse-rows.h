@@ -1,26 +1,40 @@
 /* The sums of a filter's pixels in SPARSE_VECTORs of SPARSE_VL floats; included by f32-sparse.h for each width, the operations
  * of which OP names. */
 
-/* acc += value * line, for n non-zeros of one filter. */
+/* acc += value * line, at `from`. */
+ERT_INLINE void OP(step)(SPARSE_VECTOR *acc, const char *from, SPARSE_VECTOR value, int V) {
+  const float *line = (const float *)(const void *)from;
+#pragma GCC unroll 24
+  for (int v = 0; v < V; v++) acc[v] += OP(load)(line + v * SPARSE_VL) * value;
+}
+
+/* The same for n non-zeros of one filter. */
 ERT_INLINE void OP(add)(SPARSE_VECTOR *acc, const float *x, size_t line, const float *values, const uint8_t *indices,
                         size_t n, int V, bool wide) {
-#define SPARSE_STEP(weight, index)                                                                     \
-  do {                                                                                                 \
-    const SPARSE_VECTOR w = (weight);                                                                  \
-    const float *from = (const float *)(const void *)((const char *)x + (size_t)(index) * line);       \
-    _Pragma("GCC unroll 24") for (int v = 0; v < V; v++) acc[v] += OP(load)(from + v * SPARSE_VL) * w; \
-  } while (0)
+  const char *const lines = (const char *)x;
   for (; n >= 4; n -= 4, values += 4, indices += wide ? 8 : 4) {
     const SPARSE_VECTOR weights = OP(four)(values);
     const uint64_t four = sparse_four_indices(indices, wide);
-    SPARSE_STEP(OP(lane)(weights, 0), sparse_index(four, 0, wide));
-    SPARSE_STEP(OP(lane)(weights, 1), sparse_index(four, 1, wide));
-    SPARSE_STEP(OP(lane)(weights, 2), sparse_index(four, 2, wide));
-    SPARSE_STEP(OP(lane)(weights, 3), sparse_index(four, 3, wide));
+    OP(step)(acc, lines + sparse_index(four, 0, wide) * line, OP(lane)(weights, 0), V);
+    OP(step)(acc, lines + sparse_index(four, 1, wide) * line, OP(lane)(weights, 1), V);
+    OP(step)(acc, lines + sparse_index(four, 2, wide) * line, OP(lane)(weights, 2), V);
+    OP(step)(acc, lines + sparse_index(four, 3, wide) * line, OP(lane)(weights, 3), V);
   }
   for (; n > 0; n--, values++, indices += wide ? 2 : 1)
-    SPARSE_STEP(*values - (SPARSE_VECTOR){0}, sparse_one_index(indices, wide));
-#undef SPARSE_STEP
+    OP(step)(acc, lines + sparse_one_index(indices, wide) * line, *values - (SPARSE_VECTOR){0}, V);
+}
+
+/* The same for n places of four non-zeros each, whose lines are `deep` bytes apart. */
+ERT_INLINE void OP(add_deep)(SPARSE_VECTOR *acc, const float *x, size_t line, size_t deep, const float *values,
+                             const uint8_t *indices, size_t n, int V, bool wide) {
+  for (; n > 0; n--, values += 4, indices += wide ? 2 : 1) {
+    const SPARSE_VECTOR weights = OP(four)(values);
+    const char *from = (const char *)x + sparse_one_index(indices, wide) * line;
+    OP(step)(acc, from, OP(lane)(weights, 0), V);
+    OP(step)(acc, from = sparse_on(from, deep), OP(lane)(weights, 1), V);
+    OP(step)(acc, from = sparse_on(from, deep), OP(lane)(weights, 2), V);
+    OP(step)(acc, sparse_on(from, deep), OP(lane)(weights, 3), V);
+  }
 }
 
 /* acc += value * line, for n places at which four filters have weights: each line is loaded once. */
@@ -98,9 +112,9 @@ ERT_INLINE void OP(finish)(const ert_sparse *s, size_t filter, const SPARSE_VECT
   for (int v = 0; v < V; v++) OP(put)(y + v * SPARSE_VL, NULL, acc[v], v + 1 < V ? SPARSE_VL : rest, lo, hi);
 }
 
-/* F filters together, 1 or 4, have one group of non-zeros, or several with shifts between them, or several that begin at
- * columns of their own. All tiles but the last leave their sums in s->sums. */
-ERT_INLINE void OP(rows)(const ert_sparse *s, int F, int V, bool single, bool shift, bool wide, bool ends) {
+/* F filters together, 1 or 4, have one group of places, of D channels each, 1 or 4, or several with shifts between them, or
+ * several that begin at columns of their own. All tiles but the last leave their sums in s->sums. */
+ERT_INLINE void OP(rows)(const ert_sparse *s, int F, int D, int V, bool single, bool shift, bool wide, bool ends) {
   const float *const x = s->x;
   const float *values = s->values;
   const uint8_t *indices = s->indices, *counts = s->counts;
@@ -115,11 +129,13 @@ ERT_INLINE void OP(rows)(const ert_sparse *s, int F, int V, bool single, bool sh
     for (size_t g = 0;; g++) {
       const size_t n = counts[g];
       const float *from = single || shift ? x : x + s->columns[g];
-      if (F == 1)
-        OP(add)(acc[0], from, line, values, indices, n, V, wide);
-      else
+      if (F == 4)
         OP(add_four)(acc, from, line, values, indices, n, V, wide);
-      values += n * (size_t)F, indices += wide ? 2 * n : n;
+      else if (D == 4)
+        OP(add_deep)(acc[0], from, line, s->deep * sizeof(float), values, indices, n, V, wide);
+      else
+        OP(add)(acc[0], from, line, values, indices, n, V, wide);
+      values += n * (size_t)(F * D), indices += wide ? 2 * n : n;
       if (single || g == last) break;
       if (!shift) continue;
 #pragma GCC unroll 4
@@ -144,34 +160,48 @@ ERT_INLINE void OP(rows)(const ert_sparse *s, int F, int V, bool single, bool sh
 #define SPARSE_KINDS(V, KIND)         \
   KIND(V, single, true, false, false) \
   KIND(V, shift, false, true, false)  \
-  KIND(V, apart, false, false, false) KIND(V, wide_shift, false, true, true) KIND(V, wide_apart, false, false, true)
-#define SPARSE_KIND(V, name, single, shift, wide)                                                    \
-  static void OP(name##_##V)(const ert_sparse *s) { OP(rows)(s, 1, V, single, shift, wide, false); } \
-  static void OP(name##_last_##V)(const ert_sparse *s) { OP(rows)(s, 1, V, single, shift, wide, true); }
+  KIND(V, apart, false, false, s->wide) KIND(V, wide_shift, false, true, true)
+#define SPARSE_KIND(V, name, single, shift, wide)                                                       \
+  static void OP(name##_##V)(const ert_sparse *s) { OP(rows)(s, 1, 1, V, single, shift, wide, false); } \
+  static void OP(name##_last_##V)(const ert_sparse *s) { OP(rows)(s, 1, 1, V, single, shift, wide, true); }
 #define SPARSE_DEFINE(V) SPARSE_KINDS(V, SPARSE_KIND)
 SPARSE_COUNTS(SPARSE_DEFINE)
 #undef SPARSE_KIND
-#define SPARSE_KIND(V, name, single, shift, wide)                                                           \
-  static void OP(four_##name##_##V)(const ert_sparse *s) { OP(rows)(s, 4, V, single, shift, wide, false); } \
-  static void OP(four_##name##_last_##V)(const ert_sparse *s) { OP(rows)(s, 4, V, single, shift, wide, true); }
+#define SPARSE_KIND(V, name, single, shift, wide)                                                              \
+  static void OP(four_##name##_##V)(const ert_sparse *s) { OP(rows)(s, 4, 1, V, single, shift, wide, false); } \
+  static void OP(four_##name##_last_##V)(const ert_sparse *s) { OP(rows)(s, 4, 1, V, single, shift, wide, true); }
 SPARSE_FOURS(SPARSE_DEFINE)
+#undef SPARSE_DEFINE
+#define SPARSE_DEFINE(V)                                                                                     \
+  static void OP(deep_##V)(const ert_sparse *s) { OP(rows)(s, 1, 4, V, true, false, false, false); }         \
+  static void OP(deep_last_##V)(const ert_sparse *s) { OP(rows)(s, 1, 4, V, true, false, false, true); }     \
+  static void OP(deep_shift_##V)(const ert_sparse *s) { OP(rows)(s, 1, 4, V, false, true, false, s->last); } \
+  static void OP(deep_any_##V)(const ert_sparse *s) { OP(rows)(s, 1, 4, V, false, s->shift, s->wide, s->last); }
+SPARSE_COUNTS(SPARSE_DEFINE)
 #undef SPARSE_DEFINE
 #undef SPARSE_KIND
 
 /* By number of accumulators, kind and whether the tile is the last one. */
 #define SPARSE_KIND(V, name, single, shift, wide) {OP(name##_##V), OP(name##_last_##V)},
 #define SPARSE_ENTRY(V)                           [V] = {SPARSE_KINDS(V, SPARSE_KIND)},
-static void (*const OP(functions)[][5][2])(const ert_sparse *s) = {SPARSE_COUNTS(SPARSE_ENTRY)};
+static void (*const OP(functions)[][4][2])(const ert_sparse *s) = {SPARSE_COUNTS(SPARSE_ENTRY)};
 #undef SPARSE_KIND
 #define SPARSE_KIND(V, name, single, shift, wide) {OP(four_##name##_##V), OP(four_##name##_last_##V)},
-static void (*const OP(four_functions)[][5][2])(const ert_sparse *s) = {SPARSE_FOURS(SPARSE_ENTRY)};
+static void (*const OP(four_functions)[][4][2])(const ert_sparse *s) = {SPARSE_FOURS(SPARSE_ENTRY)};
 #undef SPARSE_ENTRY
 #undef SPARSE_KIND
 #undef SPARSE_KINDS
+#define SPARSE_ENTRY(V) [V] = {OP(deep_##V), OP(deep_last_##V), OP(deep_shift_##V), OP(deep_any_##V)},
+static void (*const OP(deep_functions)[][4])(const ert_sparse *s) = {SPARSE_COUNTS(SPARSE_ENTRY)};
+#undef SPARSE_ENTRY
 
 static void OP(choose)(const ert_sparse *s) {
   const bool single = s->groups == 1 && s->columns[0] == 0 && !s->wide;
-  const int kind = single ? 0 : (s->shift ? 1 : 2) + (s->wide ? 2 : 0);
+  const int kind = single ? 0 : !s->shift ? 2 : s->wide ? 3 : 1;
   const size_t vectors = (s->floats + SPARSE_VL - 1) / SPARSE_VL;
+  if (s->deep != 0) {
+    OP(deep_functions)[vectors][single ? (s->last ? 1 : 0) : s->shift && !s->wide ? 2 : 3](s);
+    return;
+  }
   (s->together == 1 ? OP(functions) : OP(four_functions))[vectors][kind][s->last](s);
 }

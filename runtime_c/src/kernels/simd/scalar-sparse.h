@@ -20,9 +20,12 @@ static void sparse_pixel(const ert_sparse *s, const float *values, const uint8_t
   float *y = s->y + (ptrdiff_t)filter * s->y_filter + (ptrdiff_t)row * s->y_row + (ptrdiff_t)pixel;
   float *between = s->sums + filter * s->sums_filter + row * s->line + pixel;
   float sum = 0;
+  const size_t channels = s->deep != 0 ? 4 : 1;
   for (size_t g = 0; g < s->groups; g++)
-    for (size_t n = counts[g]; n > 0; n--, values += s->together, indices += s->wide ? 2 : 1)
-      sum += *values * x[s->columns[g] + (ptrdiff_t)(sparse_index(s, indices) * s->line)];
+    for (size_t n = counts[g]; n > 0; n--, indices += s->wide ? 2 : 1) {
+      const float *from = x + s->columns[g] + sparse_index(s, indices) * s->line;
+      for (size_t i = 0; i < channels; i++, values += s->together) sum += *values * from[i * s->deep];
+    }
   sum += s->first ? s->bias ? s->bias[filter] : 0.0f : *between;
   if (!s->last) {
     *between = sum;
@@ -36,6 +39,7 @@ static void sparse_pixel(const ert_sparse *s, const float *values, const uint8_t
 }
 
 static void sparse_run(const ert_sparse *s) {
+  const size_t each = s->deep != 0 ? 4 : s->together;
   const float *values = s->values;
   const uint8_t *indices = s->indices;
   for (size_t filter = 0; filter < s->filters; filter++) {
@@ -45,8 +49,7 @@ static void sparse_run(const ert_sparse *s) {
     if ((filter + 1) % s->together != 0) continue;
     const uint8_t *counts = s->counts + (ptrdiff_t)(filter / s->together) * s->counts_row;
     values -= s->together;
-    for (size_t g = 0; g < s->groups; g++)
-      values += counts[g] * s->together, indices += counts[g] * (s->wide ? 2u : 1u);
+    for (size_t g = 0; g < s->groups; g++) values += counts[g] * each, indices += counts[g] * (s->wide ? 2u : 1u);
   }
 }
 

@@ -196,6 +196,7 @@ typedef struct ert_sparse {
   const uint8_t *indices; /* or uint16_t, if `wide`, counted modulo ERT_SPARSE_WIDE_LINES */
   bool wide;
   size_t together; /* filters that have weights at the same places, 1 or 4: a place has one index and as many values */
+  size_t deep; /* 0, or floats between the lines of four channels that a place is of, with four values for one filter */
   const uint8_t *counts; /* [filters / together][groups], rows `counts_row` apart: places of each group */
   ptrdiff_t counts_row;
   const ptrdiff_t *columns; /* [groups] */
