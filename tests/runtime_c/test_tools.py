@@ -23,7 +23,9 @@ from edgert.session import load
 from packer.api import pack
 from packer.bundle.model import Golden
 from packer.bundle.writer import write_bundle
+from packer.ir import SINGLE, Block
 from tests.e2e.test_quantized import STAGES, Quantizer, picture
+from tests.e2e.test_sparse import convolutions
 from tests.edgert.device_bundles import WEIGHTS, affine, two_runs, write, x_of
 from tests.edgert.networks import classifier, dynamic, packed, two_inputs
 from tests.runtime_c.bundles import cores_bundle, session_bundle
@@ -367,6 +369,21 @@ def test_selftest_on_aarch64(tmp_path: Path, isa: str) -> None:
     assert found["passed"]
     assert found["session"] | {"target": "cpu-aarch64", "isa": isa} == found["session"]
     assert [(row["name"], row["passed"]) for row in found["outputs"]] == [("probabilities", True)]
+
+
+@needs_zig
+@needs_qemu
+@pytest.mark.parametrize("block", [SINGLE, Block(4, 1), Block(1, 4)], ids=str)
+def test_sparse_network_on_aarch64(tmp_path: Path, block: Block) -> None:
+    """Streams of single weights and of blocks, of a kernel that is strided and one that is dilated."""
+    built = cross_build("aarch64-linux-musl", "edgert-native") / "tools" / "edgert-native"
+    emulated = [shutil.which("qemu-aarch64-static", path=PATH), built]
+    pads = {"pads": [2, 2, 2, 2]}
+    for name, attributes in (("strided", pads | {"strides": [2, 2]}), ("dilated", pads | {"dilations": [2, 2]})):
+        network = convolutions(((1, 40, 19, 21), (48, 40, 3, 3), attributes), 0.8, block)
+        pack(network, tmp_path / name, targets=("cpu-aarch64",), implementation="sparse")
+        found = json.loads(call(emulated, "selftest", tmp_path / name, "--isa", "neon", "--threads", 1, "--json"))
+        assert found["passed"], name
 
 
 @needs_zig
