@@ -125,6 +125,7 @@ if name == "lost" and len(own.rows(name)) < 3:
 """
 
 
+@pytest.mark.slow
 def test_processes_share_the_time_and_harm_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "GRACE", 0.5)
     monkeypatch.setattr(plan, "_PATIENCE", 0.5)

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
 from benchmarks.gpu.__main__ import SECTIONS
 from benchmarks.gpu.correctness import PLACES, SMALL, TESTS
 from edgert import _native
@@ -16,6 +18,7 @@ from tests.benchmarks.profiler import install
 from tests.targets.cuda.driver import ROOT, library
 
 
+@pytest.mark.slow
 def test_all_sections(tmp_path: Path) -> None:
     environment = {
         **os.environ,

@@ -35,7 +35,7 @@ def expected_to_fail(name: str) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns())
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", [0, 1, *(pytest.param(part, marks=pytest.mark.slow) for part in range(2, PARTS))])
 def test_exactly_the_expected_tests_fail(part: int) -> None:
     chosen = names()[part::PARTS]
     passed = passed_tests(edgert.backend, set(chosen))

@@ -154,6 +154,7 @@ def test_the_sample_is_met_within_its_tolerance(models: Path, tmp_path: Path, op
     assert selftest(path, target="jetson", emulate=True, runs=1).passed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mp_face_detection_full_range_sparse", "squeezenet_dc"])
 def test_products_of_halves(models: Path, tmp_path: Path, name: str) -> None:
     """What rounding to halves does is foreseen: the tolerance of the sample allows it."""

@@ -51,6 +51,7 @@ def smallest(plan: Plan) -> float | None:
     return min(plan.problem.seconds(chosen) for chosen in itertools.product(*own))
 
 
+@pytest.mark.slow
 def test_the_exact_plan_is_the_least_of_all() -> None:
     compared = 0
     for seed in range(400):
