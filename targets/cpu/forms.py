@@ -30,7 +30,7 @@ from packer.ir.ops import (
 from targets.base import Form, Layout
 from targets.cpu.depthwise import MOST_TAPS
 from targets.cpu.lower import is_linear
-from targets.cpu.precision import precisions_of, stream_of
+from targets.cpu.precision import LINES, has_lines, precisions_of, stream_of
 from targets.cpu.quantized import quantized_forms
 from targets.cpu.sparse import MOST_LINES, taps_of
 from targets.cpu.winograd import tile_of, winograd_forms
@@ -90,10 +90,10 @@ def forms(graph: Graph, node: Node, winograd: str = "strict", precision: str = "
 
 
 def _convolutions(graph: Graph, node: Node, precision: str) -> list[Form]:
-    """Depthwise or packed, with reduced weights if they may be, in every pair of layouts (products of bf16: of blocks);
-    direct over planar rows; by the non-zeros of sparse weights; as a matrix product over patches: Caffe's way with
-    patches as columns, and with contiguous copies out of a channels-last image (methods of Wu & Wu), patches as
-    rows."""
+    """Depthwise or packed, with reduced weights if they may be, in every pair of layouts (products of bf16: of blocks,
+    or of planar lines); direct over planar rows; by the non-zeros of sparse weights; as a matrix product over patches:
+    Caffe's way with patches as columns, and with contiguous copies out of a channels-last image (methods of Wu & Wu),
+    patches as rows."""
     name = "depthwise" if is_depthwise(graph, node) else "packed"
     blocked = (PLANAR, BLOCK16) if graph.type(node.outputs[0]).elements > 0 else (PLANAR,)
     ways = precisions_of(graph, node, precision) if name == "packed" and len(blocked) > 1 else ()
@@ -101,6 +101,8 @@ def _convolutions(graph: Graph, node: Node, precision: str) -> list[Form]:
     for way in ways:
         layouts = [(x, y) for x in (blocked if way != "bf16" else (BLOCK16,)) for y in blocked]
         found += [replace(_form(graph, node, x, y, way), arithmetic=way) for x, y in layouts]
+    if name == "packed" and len(blocked) > 1 and has_lines(graph, node, precision):
+        found += [replace(_form(graph, node, PLANAR, y, LINES), arithmetic=LINES) for y in blocked]
     if name == "depthwise" and _has_tap_lists(graph, node):
         found[0] = _form(graph, node, PLANAR, PLANAR, "depthwise-planar")
     if name == "packed":

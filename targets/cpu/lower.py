@@ -28,8 +28,8 @@ from packer.ir.rounding import nearest
 from targets.base import Attribute, Form, Layout, Lowered, Operand, Work, attributes_of
 from targets.cpu.cost.conv import geometry
 from targets.cpu.depthwise import tap_lists
-from targets.cpu.packing import block16, depth16, weight16
-from targets.cpu.precision import halves, is_stream, rounded, stored_type
+from targets.cpu.packing import block16, depth16, lines, weight16
+from targets.cpu.precision import LINES, halves, is_stream, rounded, stored_type
 from targets.cpu.quantized import lower_quantized
 from targets.cpu.sparse import Stream, conv_stream, matrix_stream, taps_of
 from targets.cpu.tiling import Engine, Tiling, tiling
@@ -93,8 +93,14 @@ def _conv(graph: Graph, node: Node, form: Form) -> Lowered:
     weights = graph.type(node.inputs[1] or "")
     depthwise = form.implementation == "depthwise"
     grouped = (op.group, weights.shape[0] // op.group)
+    attributes = attributes_of(op)
     if depthwise:
         packed = _constant(graph, node.inputs[1], (weights.shape[0], *weights.shape[2:]), Layout.DEPTH16)
+    elif form.implementation == LINES:
+        data = graph.constant(node.inputs[1])
+        assert data is not None
+        packed = _reduced(_lines(op, data), form)
+        attributes = tuple(sorted((*attributes, Attribute("kernel", ints=data.shape[2:])), key=lambda a: a.name))
     else:
         packed = _constant(graph, node.inputs[1], (*grouped, *weights.shape[1:]), Layout.WEIGHT16)
         packed = _reduced(packed, form)
@@ -108,8 +114,14 @@ def _conv(graph: Graph, node: Node, form: Form) -> Lowered:
         )
     if len(node.inputs) > 3:
         inputs.append(_operand(graph, node.inputs[3], form.inputs[3]))
-    kernel = "conv" if form.implementation.startswith("packed") else f"conv_{form.implementation}"
-    return Lowered(kernel, tuple(inputs), attributes_of(op))
+    kernel = "conv" if form.implementation.startswith("packed") else f"conv_{form.implementation.rpartition('-')[2]}"
+    return Lowered(kernel, tuple(inputs), attributes)
+
+
+def _lines(op: Conv, weights: np.ndarray) -> Operand:
+    """Weights [K,C,kernel] for planar inputs, by lines of the kernel."""
+    data = lines(weights.reshape(op.group, -1, *weights.shape[1:]), op.dilations[-1])
+    return Operand(data=weight16(data), type=TensorType(DType.F32, data.shape), layout=Layout.WEIGHT16)
 
 
 _TRANSFORMED: WeakKeyDictionary[Value, dict[str, np.ndarray]] = WeakKeyDictionary()  # of constants, made once

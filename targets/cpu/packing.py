@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["LANES", "block16", "depth16", "quads", "weight16"]
+__all__ = ["LANES", "block16", "depth16", "lines", "quads", "weight16"]
 
 LANES = 16
 
@@ -45,6 +45,17 @@ def weight16(data: np.ndarray) -> np.ndarray:
     sizes = (full * taps * LANES, (channels - full) * taps * LANES)
     rows = [part.reshape(groups, outputs // LANES, n) for part, n in zip((head, tail), sizes, strict=True)]
     return np.ascontiguousarray(np.concatenate(rows, axis=2)).reshape(-1)
+
+
+def lines(data: np.ndarray, dilation: int) -> np.ndarray:
+    """Weights [g,K,C,kernel...] of planar inputs, a line of the kernel as channels: [g,K,L,kernel but its last extent],
+    L being the C inputs of each column, zeros between the taps, and one more if that makes it even."""
+    groups, filters, channels, *rest, taps = data.shape
+    columns = (taps - 1) * dilation + 1
+    spread = np.zeros((groups, filters, columns, channels, *rest), data.dtype)
+    spread[:, :, ::dilation] = np.moveaxis(data, -1, 2)
+    line = spread.reshape(groups, filters, columns * channels, *rest)
+    return np.pad(line, [(0, columns * channels % 2 if i == 2 else 0) for i in range(line.ndim)])
 
 
 def quads(data: np.ndarray) -> np.ndarray:

@@ -8,13 +8,25 @@ from packer.ir import DType, Graph, Node
 from packer.ir.ops import Conv, MatMul
 from packer.ir.rounding import nearest
 
-__all__ = ["SETTINGS", "halves", "is_stream", "precisions_of", "rounded", "stored_type", "stream_of"]
+__all__ = [
+    "LINES",
+    "SETTINGS",
+    "halves",
+    "has_lines",
+    "is_stream",
+    "precisions_of",
+    "rounded",
+    "stored_type",
+    "stream_of",
+]
 
 SETTINGS = {"f32": DType.F32, "f16": DType.F16, "bf16": DType.BF16}
+LINES = "lines-bf16"  # products of bf16 of planar inputs, those of a line of the kernel at a time
+_FEW = 16  # input channels of a group from which on blocks of them are better
 
 
 def stored_type(implementation: str) -> DType:
-    """The element type of the weights of a form: "packed-f16" has f16, "packed-bf16" and "bf16" have bf16."""
+    """The element type of the weights of a form: "packed-f16" has f16, "packed-bf16", "bf16" and LINES have bf16."""
     return SETTINGS.get(implementation.rpartition("-")[2], DType.F32)
 
 
@@ -53,6 +65,12 @@ def precisions_of(graph: Graph, node: Node, precision: str) -> tuple[str, ...]:
     if precision == "f16":
         return ("packed-f16",)
     return ("packed-bf16",) if isinstance(node.op, MatMul) else ("packed-bf16", "bf16")
+
+
+def has_lines(graph: Graph, node: Node, precision: str) -> bool:
+    """Whether a convolution has few input channels, even an odd number, and weights for LINES."""
+    weights = graph.constant(node.inputs[1])
+    return precision == "bf16" and weights is not None and weights.shape[1] < _FEW and _reducible(weights, precision)
 
 
 def stream_of(graph: Graph, node: Node, precision: str) -> str:

@@ -36,7 +36,7 @@ from packer.ir.ops import (
 )
 from targets.base import Form, Layout, Lowered, attributes_of, block_grain
 from targets.cpu.lower import COPIES, copy_attributes, is_linear, tiling_of
-from targets.cpu.precision import is_stream
+from targets.cpu.precision import LINES, is_stream
 from targets.cpu.quantized import quantized_boxes
 from targets.cpu.sparse import BLOCK, MATRIX_CHANNELS
 from targets.cpu.winograd import is_lean
@@ -148,6 +148,11 @@ def _conv(graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part) ->
         groups, own = (0, 1), filters
     else:  # cut between groups
         groups, own = (filters[0] // each, filters[1] // each), (0, each)
+    if form.implementation == LINES:
+        packed = lowered.inputs[1]
+        assert packed is not None
+        assert packed.type is not None
+        rest = list(whole(packed.type)[2:])
     return [part.reads[0], weights or (groups, own, *rest), None if bias is None else (groups, own), *residual]
 
 

@@ -1,5 +1,5 @@
 /* conv: convolution with packed weights, bias, residual and activation, over planar or blocked activations. conv_bf16: the
- * same with inputs rounded to bf16 while they are gathered. */
+ * same with inputs rounded to bf16 while they are gathered, planar ones for lines of the kernel at a time. */
 #include <string.h>
 
 #include "kernels/activation.h"
@@ -28,12 +28,13 @@ typedef struct conv_state {
   ert_span spans[];
 } conv_state;
 
-/* Where scratch has the tile behind the band. */
+/* Where scratch has the tile, or the line that is to be rounded, behind the band. */
 static size_t tile_at(const conv_state *s) { return ((size_t)s->plan.band_size * s->element + 63) / 64 * 64; }
 
 static edgert_status prepare(ert_prepare *p, bool rounded) {
   ert_conv_geometry g;
-  ERT_TRY(ert_conv_expect_packed(p, &g));
+  const bool lines = rounded && p->step->in[0]->layout == ERT_LAYOUT_PLANAR;
+  ERT_TRY(ert_conv_expect_packed(p, lines, &g));
   ert_allow_in_place(p, 3);
   const ert_tensor *bias = p->step->n_in > 2 ? p->step->in[2] : NULL;
   if (p->step->out[0]->elements == 0) return EDGERT_OK;
@@ -44,7 +45,8 @@ static edgert_status prepare(ert_prepare *p, bool rounded) {
       ert_positions_joined(&x, g.in) && ert_positions_joined(&y, g.out) && ert_positions_joined(&residual, g.out);
   ert_conv_plan plan;
   conv_state *s;
-  if (!ert_conv_plan_make(&g, &x, joined, p->workers, rounded, &plan))
+  const ert_conv_inputs inputs = lines ? ERT_CONV_LINES : rounded ? ERT_CONV_COPIED : ERT_CONV_IN_PLACE;
+  if (!ert_conv_plan_make(&g, &x, joined, p->workers, inputs, &plan))
     return ert_reject(p, "inputs of one output row", "fewer bytes than memory can have", "more");
   const double positions = (double)plan.rows * (double)plan.columns;
   ERT_TRY(ert_conv_expect_worth(p, plan.band_size, positions * (double)g.filters * (double)plan.weights));
@@ -73,7 +75,7 @@ static edgert_status prepare(ert_prepare *p, bool rounded) {
     if (n_spans[lane] > 0) ert_conv_plan_spans(&s->plan, (int64_t)lane, s->spans + first);
   }
   const int64_t tile = s->store_tile ? TILE_BLOCKS * plan.rows * plan.columns * 16 : 0;
-  p->step->scratch_bytes = tile_at(s) + (size_t)tile * sizeof(float);
+  p->step->scratch_bytes = tile_at(s) + (size_t)ert_max64(tile, plan.line ? plan.row : 0) * sizeof(float);
   p->step->tasks = g.batch * g.groups * plan.g.out[0] * plan.row_bands * plan.column_bands * plan.runs;
   return EDGERT_OK;
 }
@@ -82,9 +84,20 @@ static edgert_status conv_prepare(ert_prepare *p) { return prepare(p, false); }
 
 static edgert_status conv_bf16_prepare(ert_prepare *p) {
   ERT_TRY(ert_expect_operands(p, 2, 4, 1, 1));
-  ERT_TRY(ert_expect_layout(p, p->step->in[0], ERT_LAYOUT_BLOCK16));
   ERT_TRY(ert_expect_dtype(p, p->step->in[1], EDGERT_BF16));
   return prepare(p, true);
+}
+
+/* Rounds columns [from, to) of planar channels, the first of which begin at x, to a line of scratch: all channels of a column
+ * side by side, between zeros. */
+static void gather_line(const conv_state *s, const float *x, int64_t channel, int64_t from, int64_t to, float *line,
+                        char *rounded) {
+  const ert_conv_plan *plan = &s->plan;
+  const ert_blocks blocks = {line + from * plan->lanes, 16, plan->lanes};
+  memset(line, 0, (size_t)(from * plan->lanes) * sizeof(float));
+  memset(line + to * plan->lanes, 0, (size_t)(plan->row - to * plan->lanes) * sizeof(float));
+  if (from < to) ert_gather_channels(x, &s->x, channel, plan->g.channels, 1, to - from, blocks);
+  s->simd->round_bf16(line, rounded, (size_t)plan->row);
 }
 
 /* Copies the inputs that a band of outputs needs to scratch, with zeros where they lie in the padding. */
@@ -105,6 +118,11 @@ static void gather_band(const conv_state *s, const ert_conv_task *t, const float
       const int64_t h = t->row * g->stride[1] - g->pad[1] + r;
       const bool inside = d >= 0 && d < g->in[0] && h >= 0 && h < g->in[1];
       const int64_t from = inside ? left : in_columns, to = inside ? right : in_columns;
+      if (plan->line > 0) {
+        const float *first = from < to ? x + ert_position(&s->x, t->image, d, h, column + from) : x;
+        gather_line(s, first, channel, from, to, (float *)(void *)(band + tile_at(s)), line);
+        continue;
+      }
       for (int64_t b = 0; b < plan->channel_blocks; b++) {
         char *block = line + b * plan->block * element;
         memset(block, 0, (size_t)(from * lanes * element));

@@ -50,7 +50,7 @@ static void place_taps(direct_state *s) {
 static edgert_status direct_prepare(ert_prepare *p) {
   ert_conv_geometry g;
   ert_activation activation;
-  ERT_TRY(ert_conv_expect_packed(p, &g));
+  ERT_TRY(ert_conv_expect_packed(p, false, &g));
   ERT_TRY(ert_expect_layout(p, p->step->in[0], ERT_LAYOUT_PLANAR));
   ERT_TRY(ert_expect_layout(p, p->step->out[0], ERT_LAYOUT_PLANAR));
   ERT_TRY(ert_activation_read(p, &activation));
@@ -65,7 +65,7 @@ static edgert_status direct_prepare(ert_prepare *p) {
   const bool joined = ert_positions_joined(&state.x, g.in) && ert_positions_joined(&state.y, g.out) &&
                       ert_positions_joined(&state.residual, g.out);
   size_t band;
-  if (!ert_conv_plan_make(&g, &state.x, joined, p->workers, false, &state.plan) || !lay_out(&state, &band))
+  if (!ert_conv_plan_make(&g, &state.x, joined, p->workers, ERT_CONV_IN_PLACE, &state.plan) || !lay_out(&state, &band))
     return ert_reject(p, "inputs of one output row", "fewer bytes than memory can have", "more");
   const ert_conv_plan *plan = &state.plan;
   const double positions = (double)plan->rows * (double)plan->columns;

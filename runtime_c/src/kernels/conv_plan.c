@@ -10,18 +10,30 @@ enum {
   LEAST_COLUMNS = 56,       /* of a band that is part of a row */
 };
 
-edgert_status ert_conv_expect_packed(const ert_prepare *p, ert_conv_geometry *g) {
+/* Reads the kernel's extents that weights of lines do not tell. */
+static edgert_status expect_lines(const ert_prepare *p, ert_conv_geometry *g) {
+  const ert_tensor *x = p->step->in[0];
+  const int64_t *kernel, most = (int64_t)1 << 40;
+  if (x->rank < 3 || x->rank > 5) return ert_reject(p, "rank of the input", "3 to 5", "%d", x->rank);
+  ERT_TRY(ert_ints(p, "kernel", x->rank - 2u, 1, INT32_MAX, &kernel));
+  ERT_TRY(ert_conv_geometry_read(p, x, p->step->out[0], kernel, false, g));
+  if (g->channels > most / (g->reach[2] + 1)) return ert_reject(p, "input channels and taps", "fewer", "more");
+  return EDGERT_OK;
+}
+
+edgert_status ert_conv_expect_packed(const ert_prepare *p, bool lines, ert_conv_geometry *g) {
   ERT_TRY(ert_expect_operands(p, 2, 4, 1, 1));
   const ert_step *step = p->step;
   const ert_tensor *x = step->in[0], *w = step->in[1], *y = step->out[0];
   const ert_tensor *bias = step->n_in > 2 ? step->in[2] : NULL, *residual = step->n_in > 3 ? step->in[3] : NULL;
   ERT_TRY(ert_expect_weights(p, w));
-  if (w->rank != x->rank + 1) return ert_reject(p, "rank of the weights", "one more than the input's", "%d", w->rank);
+  if (w->rank != x->rank + !lines)
+    return ert_reject(p, "rank of the weights", lines ? "the input's" : "one more than the input's", "%d", w->rank);
   ERT_TRY(ert_expect_activations(p, x));
   ERT_TRY(ert_expect_activations(p, y));
-  ERT_TRY(ert_conv_geometry_read(p, x, y, w->shape + 3, false, g));
-  int64_t shape[ERT_MAX_RANK] = {g->groups, g->filters, g->channels};
-  for (int i = 3; i < w->rank; i++) shape[i] = w->shape[i];
+  ERT_TRY(lines ? expect_lines(p, g) : ert_conv_geometry_read(p, x, y, w->shape + 3, false, g));
+  int64_t shape[ERT_MAX_RANK] = {g->groups, g->filters, lines ? ert_conv_line(g) : g->channels};
+  for (int i = 3; i < w->rank; i++) shape[i] = g->kernel[i - x->rank + 2];
   ERT_TRY(ert_expect_shape(p, w, w->rank, shape));
   ERT_TRY(ert_expect_whole(p, w, 3));
   if (bias) {
@@ -111,20 +123,26 @@ static void cut_for_workers(ert_conv_plan *plan, int64_t workers) {
   }
 }
 
-bool ert_conv_plan_make(const ert_conv_geometry *g, const ert_strides *x, bool joined, uint32_t workers, bool gather,
-                        ert_conv_plan *out) {
+bool ert_conv_plan_make(const ert_conv_geometry *g, const ert_strides *x, bool joined, uint32_t workers,
+                        ert_conv_inputs inputs, ert_conv_plan *out) {
   const bool blocked = x->blocked;
   ert_conv_plan plan = {.g = *g, .row_bands = 1, .column_bands = 1, .runs = 1, .blocked = blocked};
   if (g->channels == 0) without_inputs(&plan.g);
   if (joined) flatten(&plan.g);
   g = &plan.g;
-  plan.gather = g->channels > 0 && (gather || !blocked || is_padded(g));
+  plan.gather = g->channels > 0 && (inputs != ERT_CONV_IN_PLACE || !blocked || is_padded(g));
   plan.blocks = ert_ceil_divide(g->filters, 16);
   plan.unit = 2;
   plan.lanes = blocked ? 16 : ert_min64(g->channels, 16);
   const int64_t most_before = blocked && g->groups > 1 && g->channels % 16 != 0 ? 15 : 0; /* lanes of another group */
   plan.channel_blocks = ert_ceil_divide(g->channels + most_before, 16);
   plan.weights = (size_t)(g->channels * ert_volume(g->kernel));
+  if (inputs == ERT_CONV_LINES && g->channels > 0) {
+    plan.line = ert_conv_line(g);
+    plan.lanes = g->channels;
+    plan.channel_blocks = 1;
+    plan.weights = (size_t)(plan.line * g->kernel[0] * g->kernel[1]);
+  }
   if (!cut_for_cache(&plan)) return false;
   cut_for_workers(&plan, workers);
   plan.rows = ert_ceil_divide(g->out[1], plan.row_bands);
@@ -138,6 +156,11 @@ bool ert_conv_plan_make(const ert_conv_geometry *g, const ert_strides *x, bool j
     plan.in_columns = reach_of(g, 2, plan.columns);
     plan.block = plan.in_columns * plan.lanes;
     plan.row = plan.block * plan.channel_blocks;
+    if (plan.line > 0) {
+      plan.row = plan.block / 16 * 16 + 16;
+      plan.band_size = plan.row * plan.in_rows * g->kernel[0];
+      plan.block = 16;
+    }
     plan.plane = plan.row * plan.in_rows;
   }
   plan.x_pixel = g->stride[2] * plan.lanes;
@@ -169,15 +192,16 @@ ert_conv_task ert_conv_task_at(const ert_conv_plan *plan, int64_t task) {
 size_t ert_conv_plan_spans(const ert_conv_plan *plan, int64_t lane, ert_span *spans) {
   const ert_conv_geometry *g = &plan->g;
   const int64_t plane = plan->plane * (plan->gather ? 1 : g->dilation[0]); /* between taps */
+  const int64_t channels = plan->line ? plan->line : g->channels, taps = plan->line ? 1 : g->kernel[2];
   size_t n = 0;
-  for (int64_t c = 0; c < g->channels; c += 16) {
-    const int64_t count = ert_min64(16, g->channels - c);
+  for (int64_t c = 0; c < channels; c += 16) {
+    const int64_t count = ert_min64(16, channels - c);
     const bool joined = g->dilation[2] == 1 && count == plan->lanes && lane == 0; /* a row of taps is one span */
     for (int64_t d = 0; d < g->kernel[0]; d++)
       for (int64_t h = 0; h < g->kernel[1]; h++)
-        for (int64_t w = 0; w < g->kernel[2]; w += joined ? g->kernel[2] : 1) {
+        for (int64_t w = 0; w < taps; w += joined ? taps : 1) {
           const int64_t at = d * plane + h * g->dilation[1] * plan->row + w * g->dilation[2] * plan->lanes;
-          const int64_t here = joined ? count * g->kernel[2] : ert_min64(count, 16 - lane);
+          const int64_t here = joined ? count * taps : ert_min64(count, 16 - lane);
           if (spans) spans[n] = (ert_span){(lane + c) / 16 * plan->block + at + lane, (size_t)here};
           n++;
           if (joined || here == count) continue;

@@ -88,7 +88,8 @@ static edgert_status cut(ert_prepare *p, const ert_conv_geometry *geometry, cons
   const bool joined =
       ert_positions_joined(&x, g.in) && ert_positions_joined(&y, g.out) && ert_positions_joined(&residual, g.out);
   const ert_i8 *loops = ert_i8_of(p->simd);
-  if (!ert_conv_plan_make(&g, &x, joined, p->workers, loops->widen != NULL, &plan))
+  const ert_conv_inputs inputs = loops->widen ? ERT_CONV_COPIED : ERT_CONV_IN_PLACE;
+  if (!ert_conv_plan_make(&g, &x, joined, p->workers, inputs, &plan))
     return ert_reject(p, "inputs of one output row", "fewer bytes than memory can have", "more");
   const double positions = (double)plan.rows * (double)plan.columns;
   ERT_TRY(ert_conv_expect_worth(p, plan.band_size, positions * (double)g.filters * (double)plan.weights));

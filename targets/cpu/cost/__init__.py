@@ -44,7 +44,7 @@ from targets.cpu.cost.direct import direct_seconds
 from targets.cpu.cost.quantized import conv_quantized_seconds, linear_quantized_seconds
 from targets.cpu.cost.sparse import conv_sparse_seconds, linear_sparse_seconds
 from targets.cpu.cost.winograd import winograd_seconds
-from targets.cpu.precision import is_stream
+from targets.cpu.precision import LINES, is_stream
 from targets.cpu.winograd import TILES
 from targets.machine import Machine
 
@@ -56,6 +56,7 @@ _CONVOLUTIONS: dict[str, _Model] = {
     "packed-f16": conv_seconds,
     "packed-bf16": conv_seconds,
     "bf16": conv_seconds,
+    LINES: conv_seconds,
     "depthwise": depthwise_seconds,
     "depthwise-planar": depthwise_planar_seconds,
     "direct": direct_seconds,

@@ -13,13 +13,14 @@ from targets.cpu.cost.dense import dense_seconds
 from targets.cpu.cost.move import transpose_cycles
 from targets.cpu.cost.operands import stored
 from targets.cpu.cost.pointwise import activation_cycles
-from targets.cpu.precision import stored_type
+from targets.cpu.precision import LINES, stored_type
 
 __all__ = ["Geometry", "bands_of", "conv_seconds", "geometry"]
 
 _BAND = 128 * 1024  # floats of the inputs of a band
 _LEAST_COLUMNS = 56  # of a band that is part of a row
 _TILE_BLOCKS = 4  # output blocks finished at a time through scratch
+_LINED = 0.7  # cycles to put an input beside those of other channels
 _LINE = 12.0  # cycles to go on to the next line of a band that is gathered
 _READ, _WRITTEN = 0.3, 0.4  # what part of moving inputs and outputs does not hide behind computing
 
@@ -88,15 +89,18 @@ def conv_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> 
     row_bands, column_bands = bands_of(g, out)
     bands, rows, columns = row_bands * column_bands, out[1] / row_bands, out[2] / column_bands
     repeats = g.images * g.groups * out[0]
-    taps, blocks = prod(g.kernel) * g.channels, -(-g.filters // 16)
+    blocks, row = -(-g.filters // 16), stored_type(form.implementation).bytes * 16.0
 
-    # Inputs of bf16 are multiplied in pairs.
-    pairs, row = form.implementation == "bf16", stored_type(form.implementation).bytes * 16.0
+    # Inputs of bf16 are multiplied in pairs, planar ones those of a line of the kernel, which is one tap.
+    pairs, channels, kernel = form.implementation in ("bf16", LINES), g.channels, g.kernel
+    if form.implementation == LINES:
+        channels, kernel = -(-g.read(2, 1) * g.channels // 2) * 2, (*g.kernel[:2], 1)
+    taps = prod(kernel) * channels
     products = (taps / 2, 2 * row, at.bf16 / 2) if pairs else (taps, row, 1.0)
 
     # Each band goes over all weights: the first one fetches them, the others find them where they fit.
     joined = g.dilation[2] == 1 and (g.channels % 16 == 0 or (g.channels < 16 and planar_in))
-    spans = -(-g.channels // 16) * g.kernel[0] * g.kernel[1] * (1 if joined else g.kernel[2])
+    spans = -(-channels // 16) * kernel[0] * kernel[1] * (1 if joined else kernel[2])
     through = planar_out or (g.groups > 1 and g.filters % 16 != 0)
     late = activation_cycles(op.activation, 1.0, at)
     at_a_time = min(blocks, _TILE_BLOCKS) if through or late else blocks
@@ -118,7 +122,9 @@ def conv_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> 
         groups = -(-g.channels // lanes)
         band = groups * extent * lanes * (2.0 if pairs else 4.0)
         cycles = lines * groups * (_LINE + extent * lanes / 16.0 / at.store)
-        if planar_in:
+        if form.implementation == LINES:
+            cycles += _LINED * lines * extent * g.channels
+        elif planar_in:
             cycles += lines * transpose_cycles(min(extent, g.inside[2]), g.channels)
         total += max(moved, cycles * at.cycle / at.efficiency.move) + lines * band * at.reach(bands * band)[0]
     else:

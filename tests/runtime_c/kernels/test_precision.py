@@ -8,9 +8,20 @@ import pytest
 from packer.ir.ops import Conv, MatMul
 from packer.ir.types import DType, TensorType
 from targets.base import Attribute, Layout, attributes_of
+from targets.cpu.packing import lines
 from targets.cpu.precision import rounded
 from targets.cpu.winograd import TILES, transformed
-from tests.runtime_c.kernels.convolutions import ACTIVATIONS, choice, exact, random_case, random_conv, weights
+from tests.runtime_c.kernels.convolutions import (
+    ACTIVATIONS,
+    Case,
+    cases_in_parts,
+    choice,
+    empty_cases,
+    exact,
+    random_case,
+    random_conv,
+    weights,
+)
 from tests.runtime_c.kernels.harness import Rejected, check_step, random_array, run_step
 
 PLANAR, BLOCK16, WEIGHT16 = Layout.PLANAR, Layout.BLOCK16, Layout.WEIGHT16
@@ -59,6 +70,43 @@ def test_conv(rank: int, kernel: str) -> None:
         )  # fmt: skip
 
 
+def check_lines(case: Case, y: Layout) -> None:
+    """Products of bf16 over planar inputs are the reference's of rounded operands, but for what order sums have."""
+    op, (w, bias) = case.op, case.grouped
+    want = exact(op, bf16(case.x), bf16(case.w), case.bias, case.residual)
+    attributes = (*attributes_of(op), Attribute("kernel", ints=case.w.shape[2:]))
+    check_step(
+        "conv_bf16", [case.x, lines(w, op.dilations[-1]), bias, case.residual], [want], [case.output], attributes,
+        2e-5, layouts=(PLANAR, WEIGHT16, BLOCK16, y, y), weights=DType.BF16,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_planar_inputs(rank: int) -> None:
+    rng = np.random.default_rng(rank)
+    for _ in range(60):
+        group, channels, filters = choice(rng, 1, 1, 1, 2, 3), choice(rng, 1, 2, 3, 3, 4, 5, 16, 21), choice(rng, 5, 64)
+        op, spatial, kernel = random_conv(rng, rank, group)
+        x = random_array(rng, (choice(rng, 1, 2), group * channels, *spatial), DType.F32)
+        case = random_case(rng, op, x, weights(rng, group * filters, channels, *kernel))
+        check_lines(case, Layout(rng.integers(2)))
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3, 4])
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_first_layers(channels: int, stride: int) -> None:
+    rng = np.random.default_rng(stride)
+    for width in (3, 7, 11):
+        op = Conv((stride, stride), (width // 2,) * 4, (1, 1), 1, ACTIVATIONS[1])
+        x = random_array(rng, (1, channels, 41, 67), DType.F32)
+        check_lines(random_case(rng, op, x, weights(rng, 64, channels, width, width)), BLOCK16)
+
+
+def test_parts_of_planar_rows_and_nothing() -> None:
+    for case in (*cases_in_parts(np.random.default_rng(6)), *empty_cases()):
+        check_lines(case, BLOCK16)
+
+
 @pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize("dtype", REDUCED)
 def test_winograd_of_weights_that_a_run_transforms(dtype: DType, tile: int) -> None:
@@ -105,10 +153,30 @@ def test_operands_are_proven() -> None:
         ("conv", 3, DType.BF16, BLOCK16, "an even number"),
         ("conv_bf16", 4, DType.F32, BLOCK16, "bf16"),
         ("conv_bf16", 4, DType.F16, BLOCK16, "bf16"),
-        ("conv_bf16", 4, DType.BF16, PLANAR, "block16"),
+        ("conv_bf16", 4, DType.BF16, PLANAR, "the input's"),
+        ("conv_bf16", 4, DType.BF16, WEIGHT16, "planar"),
     ):
         with pytest.raises(Rejected, match=message):
             run(kernel, channels, dtype, layout)
+
+    def run_lines(*shape: int, kernel: tuple[int, ...] = (1, 2), inputs: int = 3) -> None:
+        attributes = (*attributes_of(op), Attribute("kernel", ints=kernel))
+        x = np.ones((1, inputs, 5, 5), np.float32)
+        run_step("conv_bf16", [x, np.ones(shape, np.float32)], [y], attributes, layouts, weights=DType.BF16)
+
+    layouts = (PLANAR, WEIGHT16, BLOCK16)
+    run_lines(1, 16, 6, 1)
+    for shape, how, message in (
+        ((1, 16, 6), {}, "rank of the weights"),
+        ((1, 16, 4, 1), {}, "1,16,6,1"),
+        ((1, 16, 6, 2), {}, "1,16,6,1"),
+        ((1, 16, 7, 2), {}, "an even number"),
+        ((1, 16, 6, 1), {"kernel": (1, 3)}, "output extent"),
+        ((1, 16, 6, 1), {"kernel": (1, 2, 1)}, "kernel"),
+        ((1, 16, 6, 1), {"kernel": (1, 0)}, "kernel"),
+    ):
+        with pytest.raises(Rejected, match=message):
+            run_lines(*shape, **how)  # type: ignore[arg-type]
 
     layouts, w = (BLOCK16, WEIGHT16, BLOCK16), transformed(np.ones((16, 4, 3, 3), np.float32), 4)
     attributes = (*attributes_of(Conv((1, 1), (1, 1, 1, 1), (1, 1))), Attribute("tile", ints=(4,)))

@@ -9,7 +9,7 @@ import pytest
 
 from packer.ir import DType, TensorType
 from targets.base import Layout, stored_bytes
-from targets.cpu.packing import block16, depth16, weight16
+from targets.cpu.packing import block16, depth16, lines, weight16
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,17 @@ def test_depth16() -> None:
     assert packed.nbytes == stored_bytes(TensorType(DType.F32, data.shape), Layout.DEPTH16)
     assert packed[1, 2, 1, 2] == data[18, 2, 1]
     assert not packed[1, :, :, 3:].any()
+
+
+@pytest.mark.parametrize("dilation", [1, 3])
+@pytest.mark.parametrize(("channels", "kernel"), [(3, (2, 7)), (1, (3,)), (4, (2, 3, 5)), (5, (1, 1))])
+def test_lines(channels: int, kernel: tuple[int, ...], dilation: int) -> None:
+    data = np.random.default_rng(0).standard_normal((2, 5, channels, *kernel)).astype(np.float32)
+    columns = (kernel[-1] - 1) * dilation + 1
+    found = lines(data, dilation)
+    assert found.shape == (2, 5, -(-columns * channels // 2) * 2, *kernel[:-1])
+    for i in range(found.shape[2]):
+        column, channel = divmod(i, channels)
+        tap, between = divmod(column, dilation)
+        want = 0.0 if between or column >= columns else data[:, :, channel, ..., tap]
+        np.testing.assert_array_equal(found[:, :, i], want)

@@ -61,6 +61,27 @@ def test_parts_of_a_stream(filters: tuple[int, int]) -> None:
     assert Attribute("pads", ints=(0, 1, 0, 1)) in step.attributes
 
 
+@pytest.mark.parametrize(
+    ("group", "filters", "read"), [(1, (16, 40), ((0, 1), (16, 40))), (2, (20, 40), ((1, 2), (0, 20)))]
+)
+def test_parts_of_lines(group: int, filters: tuple[int, int], read: tuple[tuple[int, int], ...]) -> None:
+    op = Conv((2, 2), (3, 3, 3, 3), (1, 2), group)
+    values = [Value("x", TensorType(DType.F32, (1, 3 * group, 19, 21)))]
+    values.append(Value.constant("w", np.ones((40, 3, 7, 5), np.float32)))
+    values.append(Value("y", op.infer([value.type for value in values])[0]))
+    node = Node(op, ("x", "w"), ("y",))
+    graph = Graph("g", ("x",), ("y",), (node,), {value.name: value for value in values})
+    target = resolve("cpu", precision="bf16")
+    form = next(form for form in target.forms(graph, node) if form.implementation == "lines-bf16")
+    part = op.part(((0, 1), filters, (4, 8), (0, 10)), [value.type for value in values[:2]])
+    step = target.restrict(graph, node, form, target.lower(graph, node, form), part)
+    assert step.kernel == "conv_bf16"
+    assert step.inputs[1] is not None
+    assert step.inputs[1].box == (*read, (0, 28), (0, 7))  # 3 inputs of each of (5 - 1) * 2 + 1 columns, and a zero
+    assert Attribute("kernel", ints=(7, 5)) in step.attributes
+    assert Attribute("pads", ints=(0, 4, 0, 4)) in step.attributes
+
+
 def test_a_stream_is_made_once() -> None:
     graph, node = convolution()
     form = form_of(graph, node, "sparse")

@@ -70,21 +70,21 @@ ERT_INLINE vf dense_add(vf acc, vf x, vf w, int kind) {
   return acc + x * w;
 }
 
-/* An element for all lanes. */
-ERT_INLINE vf dense_splat(const float *x, int kind) {
+/* An element for all lanes. A pair may begin at any element of bf16. */
+ERT_INLINE vf dense_splat(const char *x, int kind) {
   int32_t bits;
   memcpy(&bits, x, sizeof bits);
-  return kind == DENSE_PAIRS ? (vf)(bits - (vi){0}) : vsplat(*x);
+  return kind == DENSE_PAIRS ? (vf)(bits - (vi){0}) : vsplat(*(const float *)(const void *)x);
 }
 
 /* Adds `steps` (1, 2 or 4) consecutive inputs of each pixel times as many weight rows. Pixel p starts at at[p / 3] + p % 3 *
- * stride; blocks of weights lie w_block bytes apart. */
-ERT_INLINE void dense_steps(vf acc[DENSE_MAX_P][DENSE_MAX_VECTORS], const float *const at[5], ptrdiff_t stride,
+ * stride; blocks of weights lie w_block apart. Both are in bytes. */
+ERT_INLINE void dense_steps(vf acc[DENSE_MAX_P][DENSE_MAX_VECTORS], const char *const at[5], ptrdiff_t stride,
                             const char *w, ptrdiff_t w_block, int steps, int P, int Q, int kind) {
   vf inputs[DENSE_MAX_P];
 #pragma GCC unroll 14
   for (int p = 0; p < P; p++)
-    if (DENSE_LANES && steps == VL) inputs[p] = vload(at[p / 3] + (p % 3) * stride);
+    if (DENSE_LANES && steps == VL) inputs[p] = vload((const float *)(const void *)(at[p / 3] + (p % 3) * stride));
 #pragma GCC unroll 4
   for (int c = 0; c < steps; c++) {
     vf row[DENSE_MAX_VECTORS];
@@ -93,7 +93,7 @@ ERT_INLINE void dense_steps(vf acc[DENSE_MAX_P][DENSE_MAX_VECTORS], const float 
 #pragma GCC unroll 14
     for (int p = 0; p < P; p++) {
       const vf x =
-          DENSE_LANES && steps == VL ? vsplat(inputs[p][c]) : dense_splat(at[p / 3] + (p % 3) * stride + c, kind);
+          DENSE_LANES && steps == VL ? vsplat(inputs[p][c]) : dense_splat(at[p / 3] + (p % 3) * stride + c * 4, kind);
 #pragma GCC unroll 8
       for (int v = 0; v < Q * V16; v++) acc[p][v] = dense_add(acc[p][v], x, row[v], kind);
     }
@@ -116,9 +116,9 @@ ERT_INLINE ptrdiff_t dense_ahead(const ert_dense *d) {
 }
 
 /* One tile. Each step of the weights also asks for cache lines from `ahead`. */
-ERT_INLINE void dense_tile(const ert_dense *d, const float *x, const char *w, const float *bias, ptrdiff_t y_at,
+ERT_INLINE void dense_tile(const ert_dense *d, const char *x, const char *w, const float *bias, ptrdiff_t y_at,
                            const char *ahead, int P, int Q, int kind) {
-  const int elements = kind == DENSE_PAIRS ? 2 : 1; /* of x that are one here */
+  const int elements = kind == DENSE_PAIRS ? 2 : 1; /* of x that are one here, of 4 bytes */
   const int row_bytes = kind == ERT_WEIGHTS_F16 || kind == ERT_WEIGHTS_BF16 ? 32 : 64;
   const int few = kind == ERT_WEIGHTS_BF16 ? 2 : 1; /* rows at a time where four are too many */
   vf acc[DENSE_MAX_P][DENSE_MAX_VECTORS], total[DENSE_MAX_P][DENSE_MAX_VECTORS];
@@ -130,12 +130,12 @@ ERT_INLINE void dense_tile(const ert_dense *d, const float *x, const char *w, co
 #pragma GCC unroll 14
     for (int p = 0; p < P; p++) acc[p][v] = start;
   }
-  const ptrdiff_t stride = d->x_pixel / elements, asked = dense_ahead(d);
+  const ptrdiff_t size = 4 / elements, stride = d->x_pixel * size, asked = dense_ahead(d);
   const ptrdiff_t w_block = d->w_block * (kind == ERT_WEIGHTS_F32 ? 4 : 2);
   for (const ert_span *span = d->spans, *end = span + d->n_spans; span < end; span++) {
-    const float *at[5];
+    const char *at[5];
 #pragma GCC unroll 5
-    for (int i = 0; i < 5; i++) at[i] = x + span->offset / elements + 3 * i * stride;
+    for (int i = 0; i < 5; i++) at[i] = x + span->offset * size + 3 * i * stride;
     for (size_t rest = span->count / (size_t)elements; rest > 0;) {
       size_t left = rest < chain ? rest : chain;
       rest -= left;
@@ -145,12 +145,12 @@ ERT_INLINE void dense_tile(const ert_dense *d, const float *x, const char *w, co
         __builtin_prefetch(ahead + 64, 0, 2);
         dense_steps(acc, at, stride, w, w_block, 4, P, Q, kind);
 #pragma GCC unroll 5
-        for (int i = 0; i < 5; i++) at[i] += 4;
+        for (int i = 0; i < 5; i++) at[i] += 4 * 4;
       }
       for (; left > 0; left -= (size_t)few, w += few * row_bytes) {
         dense_steps(acc, at, stride, w, w_block, few, P, Q, kind);
 #pragma GCC unroll 5
-        for (int i = 0; i < 5; i++) at[i] += few;
+        for (int i = 0; i < 5; i++) at[i] += 4 * few;
       }
       if (chain == 0) {
         DENSE_EACH(p, v) {
@@ -179,13 +179,13 @@ ERT_INLINE void dense_tile(const ert_dense *d, const float *x, const char *w, co
   DENSE_EACH(p, v) vstore(y + dense_at(d, p, v), acc[p][v]);
 }
 
-typedef void dense_tile_fn(const ert_dense *d, const float *x, const char *w, const float *bias, ptrdiff_t y_at,
+typedef void dense_tile_fn(const ert_dense *d, const char *x, const char *w, const float *bias, ptrdiff_t y_at,
                            const char *ahead);
 
-#define DENSE_FUNCTION(P, Q, KIND)                                                                                \
-  static void dense_tile_##P##x##Q##_##KIND(const ert_dense *d, const float *x, const char *w, const float *bias, \
-                                            ptrdiff_t y_at, const char *ahead) {                                  \
-    dense_tile(d, x, w, bias, y_at, ahead, P, Q, KIND);                                                           \
+#define DENSE_FUNCTION(P, Q, KIND)                                                                               \
+  static void dense_tile_##P##x##Q##_##KIND(const ert_dense *d, const char *x, const char *w, const float *bias, \
+                                            ptrdiff_t y_at, const char *ahead) {                                 \
+    dense_tile(d, x, w, bias, y_at, ahead, P, Q, KIND);                                                          \
   }
 #ifdef __AVX512BF16__
 #define DENSE_DEFINE(P, Q) DENSE_FUNCTION(P, Q, DENSE_PAIRS)
@@ -248,7 +248,7 @@ static const struct dense_width *dense_width_for(size_t pixels, size_t blocks) {
 /* While the tiles of some blocks are computed, the weights of the next blocks are fetched into the second-level cache: line by
  * line, so that they arrive long before the first tile that streams through them. */
 ERT_INLINE void dense_products(const ert_dense *d, int kind) {
-  const ptrdiff_t elements = kind == DENSE_PAIRS ? 2 : 1, w_block = d->w_block * (kind == ERT_WEIGHTS_F32 ? 4 : 2);
+  const ptrdiff_t size = kind == DENSE_PAIRS ? 2 : 4, w_block = d->w_block * (kind == ERT_WEIGHTS_F32 ? 4 : 2);
   const ptrdiff_t row_bytes = kind == ERT_WEIGHTS_F16 || kind == ERT_WEIGHTS_BF16 ? 32 : 64;
   const ptrdiff_t asked = w_block / row_bytes / 4 * dense_ahead(d); /* by a tile */
   for (size_t block = 0; block < d->blocks;) {
@@ -258,11 +258,11 @@ ERT_INLINE void dense_products(const ert_dense *d, int kind) {
     const char *ahead = w + (ptrdiff_t)width->blocks * w_block;
     const size_t tiles = dense_tiles(width, d->pixels);
     for (size_t row = 0; row < d->rows; row++) {
-      const float *x = (const float *)d->x + (ptrdiff_t)row * d->x_row / elements;
+      const char *x = (const char *)d->x + (ptrdiff_t)row * d->x_row * size;
       const ptrdiff_t y_at = (ptrdiff_t)row * d->y_row + (ptrdiff_t)block * d->y_block;
       for (size_t tile = 0, begin = 0; tile < tiles; tile++) {
         const size_t count = (d->pixels - begin) / (tiles - tile);
-        width->tiles[kind][count](d, x + (ptrdiff_t)begin * d->x_pixel / elements, w, bias,
+        width->tiles[kind][count](d, x + (ptrdiff_t)begin * d->x_pixel * size, w, bias,
                                   y_at + (ptrdiff_t)begin * d->y_pixel, ahead);
         begin += count;
         ahead += asked;

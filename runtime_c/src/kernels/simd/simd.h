@@ -283,7 +283,7 @@ typedef struct ert_simd {
   void (*dense)(const ert_dense *d);
   /* The same with inputs rounded to bf16, to nearest even, and weights in bf16: products are exact, sums float32. round_bf16
    * rounds n floats, a multiple of 16, to elements of bf16_bytes as dense_bf16 reads them: 2, or 4 where it takes floats.
-   * With 2, spans begin and strides are at even elements. */
+   * With 2, spans begin and rows lie at even elements. */
   void (*dense_bf16)(const ert_dense *d);
   void (*round_bf16)(const float *x, void *y, size_t n);
   size_t bf16_bytes;
