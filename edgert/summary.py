@@ -150,10 +150,11 @@ def _matrix(program: Program, step: Step) -> int:
     """Elements of the weights of which a step reads the non-zeros."""
     x, counts = (program.tensors[step.inputs[i]] for i in (0, 3))
     outputs = program.tensors[counts.root].shape[1] if counts.root >= 0 else counts.shape[1]
+    ints = {attribute.name: attribute.ints for attribute in step.attributes}
+    outputs *= ints.get("together", (1,))[0]
     if step.kernel == "linear_sparse":
         return x.shape[-1] * outputs
-    ints = {attribute.name: attribute.ints for attribute in step.attributes}
-    return x.shape[1] // ints["group"][0] * math.prod(ints["kernel"]) * outputs * ints["together"][0]
+    return x.shape[1] // ints["group"][0] * math.prod(ints["kernel"]) * outputs
 
 
 def _nonzeros(bundle: Bundle, tensor: Tensor) -> int:

@@ -123,7 +123,7 @@ class Work:
     """An operator over tensors of these types: a node, or the part of one that a core runs at a time.
 
     `constant` tells which inputs are known when packing, `density` the share of its constant weights that are not zero,
-    to two digits, `block` in which blocks those of a convolution lie.
+    to two digits, `block` in which blocks those lie.
     `of` is the work of the whole node, if this is a part of a convolution with many zeros: streams are made for that.
     """
 

@@ -35,6 +35,7 @@ _NONZEROS: WeakKeyDictionary[Value, dict[int, np.ndarray | None]] = WeakKeyDicti
 _UNEVEN = 0.1
 _BLOCKS: WeakKeyDictionary[Value, tuple[Block, ...]] = WeakKeyDictionary()
 _FILLED = {Block(4, 1): 1.1, Block(1, 4): 1.02}  # how many times the non-zeros may be stored for the sake of blocks
+_FILLED_MATRIX = dict.fromkeys(_FILLED, 1.1)  # of a matrix, where both save time as well as indices
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +111,17 @@ class Graph:
         return known[axis]
 
     def block(self, name: str | None, group: int) -> Block:
-        """In which blocks the non-zeros of constant weights [K, C / group, kernel...] lie, nearly: 4x1 (of which 16x1
-        consist), 1x4, or 1x1."""
+        """In which blocks the non-zeros of constant weights [K, C / group, kernel...], or of a matrix [C, K], lie,
+        nearly: 4x1 (of which 16x1 consist), 1x4, or 1x1."""
         value = None if name is None else self.values[name]
         if value is None or value.data is None or value.data.size == 0:
             return SINGLE
         found = _BLOCKS.get(value)
         if found is None:
-            held = (block for block, filled in _FILLED.items() if _lie_in(value.data, block, filled))
+            most = _FILLED if value.data.ndim > 2 else _FILLED_MATRIX
+            held = (block for block, filled in most.items() if _lie_in(value.data, block, filled))
             found = _BLOCKS[value] = tuple(held)
-        filters = value.data.shape[0] // group
+        filters = value.data.shape[0 if value.data.ndim > 2 else 1] // group
         return next((block for block in found if filters % block.filters == 0), SINGLE)
 
     def consumers(self) -> dict[str, list[Node]]:
@@ -176,10 +178,10 @@ class Graph:
 
 def _lie_in(weights: np.ndarray, block: Block, filled: float) -> bool:
     """Whether blocks of which any element is not zero have, in all, so many times as many elements as are not zero."""
-    filters, channels = weights.shape[:2]
-    if filters % block.filters != 0 or channels % block.channels != 0:
+    sides = block if weights.ndim > 2 else block[::-1]
+    if any(extent % side != 0 for extent, side in zip(weights.shape, sides, strict=False)):
         return False
     present = (weights != 0).reshape(
-        filters // block.filters, block.filters, -1, block.channels, prod(weights.shape[2:])
+        weights.shape[0] // sides[0], sides[0], weights.shape[1] // sides[1], sides[1], prod(weights.shape[2:])
     )
     return block.size * int(np.count_nonzero(present.any((1, 3)))) <= filled * int(np.count_nonzero(present))

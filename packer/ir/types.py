@@ -91,8 +91,8 @@ class TensorType:
 
 
 class Block(NamedTuple):
-    """Neighbouring weights of a convolution that are zero together or not at all: those of so many filters, of so many
-    input channels."""
+    """Neighbouring weights that are zero together or not at all: those of so many filters of a convolution, or columns
+    of a matrix, of so many input channels."""
 
     filters: int
     channels: int

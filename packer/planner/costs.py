@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from packer.ir import SINGLE, Graph, Node, TensorType
+from packer.ir import SINGLE, Block, Graph, Node, TensorType
 from packer.ir.ops import Conv, MatMul, Part
 from targets.base import Form, Layout, Target, Work
 
@@ -21,7 +21,7 @@ def work_of(graph: Graph, node: Node, part: Part | None = None) -> Work:
     """A node, or a part of it, as an operator over tensors of its own."""
     constant = tuple(name is not None and graph.constant(name) is not None for name in node.inputs)
     density = density_of(graph, node, part)
-    block = graph.block(node.inputs[1], node.op.group) if isinstance(node.op, Conv) and density < 1 else SINGLE
+    block = _block_of(graph, node) if density < 1 else SINGLE
     if part is None:
         types = tuple(None if name is None else graph.type(name) for name in node.inputs)
         return Work(node.op, types, tuple(graph.type(name) for name in node.outputs), constant, density, block)
@@ -32,6 +32,13 @@ def work_of(graph: Graph, node: Node, part: Part | None = None) -> Work:
     output = TensorType(graph.type(node.outputs[0]).dtype, tuple(e - b for b, e in part.writes))
     of = work_of(graph, node) if isinstance(node.op, Conv) and graph.density(node.inputs[1]) <= _DENSE else None
     return Work(part.op, inputs, (output,), constant, density, block, of)
+
+
+def _block_of(graph: Graph, node: Node) -> Block:
+    """In which blocks the constant weights of a convolution lie, or the constant matrix of a product."""
+    if isinstance(node.op, Conv):
+        return graph.block(node.inputs[1], node.op.group)
+    return graph.block(node.inputs[1], 1) if graph.type(node.inputs[1] or "").rank == 2 else SINGLE
 
 
 def density_of(graph: Graph, node: Node, part: Part | None = None) -> float:

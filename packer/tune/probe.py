@@ -92,10 +92,11 @@ def _numbers(type: TensorType, density: float, block: Block, random: np.random.G
     if type.dtype is DType.F32:
         numbers = np.resize(random.standard_normal(count, np.float32), type.shape)
         if density < 1:
-            shape = tuple(map(floordiv, type.shape, (*block, *(1,) * type.rank)))
+            lengths = block if type.rank > 2 else block[::-1]  # a matrix has inputs first
+            shape = tuple(map(floordiv, type.shape, (*lengths, *(1,) * type.rank)))
             zeros = np.resize(random.random(min(prod(shape), _RANDOM)) >= density, shape)
             for axis in range(min(type.rank, 2)):
-                zeros = zeros.repeat(block[axis], axis)
+                zeros = zeros.repeat(lengths[axis], axis)
             numbers[zeros] = 0
         return numbers
     return np.resize(random.integers(0, 2, count), type.shape).astype(type.dtype.numpy)

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from packer.ir import Box, DType, Graph, Node, TensorType, Value, extents_of, whole
+from packer.ir import Block, Box, DType, Graph, Node, TensorType, Value, extents_of, whole
 from packer.ir.ops import (
     Conv,
     Expand,
@@ -189,17 +189,24 @@ def _conv_sparse(graph: Graph, node: Node, machine: Machine, stored: DType) -> L
     stream = _streamed(graph, node, stored, key, lambda data: conv_stream(data, taps, cut.channels, block))
     inputs = [_operand(graph, node.inputs[0], Layout.PLANAR), *stream]
     inputs += [_operand(graph, name, Layout.PLANAR) for name in node.inputs[2:]]
-    together = block[:1] if block.channels == 1 else block[:]
-    tiles = map(Attribute, TILING, ((cut.channels,), weights.shape[2:], (cut.rows,), together))
+    tiles = map(Attribute, TILING, ((cut.channels,), weights.shape[2:], (cut.rows,), _together(block)))
     attributes = sorted((*attributes_of(op), *tiles), key=lambda a: a.name)
     return Lowered("conv_sparse", tuple(inputs), tuple(attributes))
 
 
 def _linear_sparse(graph: Graph, node: Node, stored: DType) -> Lowered:
-    inputs = [_operand(graph, node.inputs[0], Layout.PLANAR), *_streamed(graph, node, stored, None, matrix_stream)]
+    block = graph.block(node.inputs[1], 1)
+    stream = _streamed(graph, node, stored, block, lambda data: matrix_stream(data, block))
+    inputs = [_operand(graph, node.inputs[0], Layout.PLANAR), *stream]
     if len(node.inputs) > 2 and node.inputs[2] is not None:
         inputs.append(_constant(graph, node.inputs[2], graph.type(node.outputs[0]).shape[-1:], Layout.PLANAR))
-    return Lowered("linear_sparse", tuple(inputs), attributes_of(node.op))
+    attributes = (*attributes_of(node.op), Attribute("together", ints=_together(block)))
+    return Lowered("linear_sparse", tuple(inputs), tuple(sorted(attributes, key=lambda a: a.name)))
+
+
+def _together(block: Block) -> tuple[int, ...]:
+    """The attribute that tells in which blocks the entries of a stream are."""
+    return block[:1] if block.channels == 1 else block[:]
 
 
 _STREAMS: WeakKeyDictionary[Value, dict[object, Stream]] = WeakKeyDictionary()  # of constants, made once

@@ -44,7 +44,10 @@ from targets.machine import Machine
 
 __all__ = ["grain", "restrict", "splittable", "work"]
 
-_ROW, _COLUMN = 3.0, 11.0  # non-zeros that a filter, or a column of a matrix, takes as long as in each tile besides
+_ROW, _COLUMN = (
+    3.0,
+    11.0,
+)  # what a filter takes as long as in each tile, in non-zeros, or a column of a matrix, in entries
 
 # Operators whose kernels take views with gaps.
 _TAKES_VIEWS = (
@@ -79,7 +82,7 @@ def work(graph: Graph, node: Node, form: Form, machine: Machine) -> tuple[tuple[
         each = _ROW * -(-channels // cut.channels) / cut.block.filters
     else:
         tiles, axis = -(-channels // MATRIX_CHANNELS), graph.type(node.outputs[0]).rank - 1
-        each = _COLUMN * tiles
+        each = _COLUMN * tiles * graph.block(weights, 1).channels
     return ((axis, before + each * np.arange(len(before))),)
 
 

@@ -34,8 +34,8 @@ class Stream:
 
     values f32 [entries], indices u8 or u16 [entries]; counts: entries of each group of a convolution, u8 [tiles, rows,
     groups], or of each row of a matrix, u16 [tiles, rows]; starts i32 [tiles, rows / 16]: where the entries of rows
-    16 b ... begin. Where the non-zeros of a convolution lie in blocks, an entry is a block: there are four values for
-    each index, and in blocks of four filters a row of counts for each four.
+    16 b ... begin. Where the non-zeros lie in blocks, an entry is a block: there are four values for each index, and in
+    blocks of four filters a row of counts for each four.
     """
 
     values: np.ndarray
@@ -116,38 +116,40 @@ def conv_stream(weights: np.ndarray, taps: Taps, channels: int, block: Block = S
     return Stream(entries[found].reshape(-1), indices, counts.astype(np.uint8), starts)
 
 
-def matrix_stream(matrix: np.ndarray) -> Stream:
-    """A matrix [inputs, outputs] in tiles of 4096 inputs; an index tells how many inputs further on the next entry is.
+def matrix_stream(matrix: np.ndarray, block: Block = SINGLE) -> Stream:
+    """A matrix [inputs, outputs] in tiles of 4096 inputs; an index tells how many inputs further on the next entry is,
+    or how many times as many as an entry has.
 
     Gaps of more than 255 are bridged by entries of zero."""
-    inputs, outputs = matrix.shape
+    places, rows = matrix.shape[0] // block.channels, matrix.shape[1] // block.filters
+    blocks = matrix.reshape(places, block.channels, rows, block.filters)
     values, indices, counts = [], [], []
-    for begin in range(0, inputs, MATRIX_CHANNELS):
-        tile = matrix[begin : begin + MATRIX_CHANNELS]
-        at, row = np.divmod(np.flatnonzero(tile), outputs)
-        order = np.argsort(row.astype(np.uint16) if outputs <= 1 << 16 else row, kind="stable")
+    for begin in range(0, places, MATRIX_CHANNELS // block.channels):
+        tile = blocks[begin : begin + MATRIX_CHANNELS // block.channels]
+        at, row = np.divmod(np.flatnonzero(tile.any((1, 3))), rows)
+        order = np.argsort(row.astype(np.uint16) if rows <= 1 << 16 else row, kind="stable")
         at, row = at[order], row[order]
         gap = np.diff(at, prepend=0)
         fresh = np.diff(row, prepend=-1) != 0
         gap[fresh] = at[fresh]
-        own = matrix[begin + at, row]
+        own = tile[at, :, row].reshape(-1, block.size)
         extra = np.maximum(gap - 1, 0) // _FAR
         if extra.any():
             last = np.cumsum(extra + 1) - 1  # where each entry goes behind those that bridge its gap
             length = int(last[-1]) + 1
-            filled, steps = np.zeros(length, np.float32), np.full(length, _FAR)
+            filled, steps = np.zeros((length, block.size), np.float32), np.full(length, _FAR)
             filled[last], steps[last] = own, gap - _FAR * extra
             row, own, gap = np.repeat(row, extra + 1), filled, steps
-        values.append(own)
+        values.append(own.reshape(-1))
         indices.append(gap.astype(np.uint8))
-        counts.append(np.bincount(row, minlength=outputs))
-    table = np.array(counts, np.int64).reshape(len(counts), outputs)
+        counts.append(np.bincount(row, minlength=rows))
+    table = np.array(counts, np.int64).reshape(len(counts), rows)
     empty = np.zeros(0, np.float32)
     return Stream(
         np.concatenate([empty, *values]),
         np.concatenate([empty.astype(np.uint8), *indices]),
         table.astype(np.uint16),
-        _starts(table, BLOCK),
+        _starts(table, BLOCK // block.filters),
     )
 
 

@@ -12,6 +12,7 @@ from onnx.reference import ReferenceEvaluator
 import edgert
 from edgert.devices import this_machine
 from edgert.selftest import selftest
+from edgert.summary import summarize
 from packer.api import pack
 from packer.ir import SINGLE, Block, DType
 from packer.ir.rounding import nearest
@@ -70,6 +71,14 @@ def convolutions(case: Case, zeros: float = 0.8, block: Block = SINGLE) -> Model
         helper.make_node("Relu", ["s"], ["y"]),
     ]
     return finished(nodes, values, x, len(x))
+
+
+def fully_connected(rows: int, block: Block, form: str = "MatMul") -> ModelProto:
+    """x [rows, 5000] times weights that are written as an operator's form takes them; 95 % are zero."""
+    weights = pruned(np.random.default_rng(7), (72, 5000), 0.95, block)  # as filters [K, C]
+    transposed = form == "Gemm, transB"
+    node = helper.make_node(form.partition(",")[0], ["x", "w"], ["y"], **{"transB": 1} if transposed else {})
+    return finished([node], {"w": weights if transposed else np.ascontiguousarray(weights.T)}, (rows, 5000), 2)
 
 
 def check(path: Path, kernel: str, feeds: dict[str, np.ndarray], want: np.ndarray) -> None:
@@ -165,6 +174,28 @@ def test_fully_connected(tmp_path: Path, rows: int) -> None:
         path = tmp_path / f"{implementation}.edge"
         pack(network, path, cores=(1, 2, 3), implementation=implementation, golden=False)
         check(path, "linear_sparse" if implementation == "sparse" else "linear", feeds, want)
+
+
+@pytest.mark.parametrize("rows", [1, 6])
+@pytest.mark.parametrize("form", ["Gemm", "Gemm, transB", "MatMul"])
+@pytest.mark.parametrize("block", [Block(4, 1), Block(1, 4)], ids=str)
+def test_blocks_of_fully_connected_layers_are_recognised(tmp_path: Path, block: Block, form: str, rows: int) -> None:
+    """Four columns of an input, or four inputs of a column, have one index, however the weights are written; not so
+    where zeros lie anywhere."""
+    feeds = {"x": np.random.default_rng(1).standard_normal((rows, 5000)).astype(np.float32)}
+    path = tmp_path / "model.edge"
+    for zeros, together in ((block, block[:2] if block.channels > 1 else block[:1]), (SINGLE, (1,))):
+        network = fully_connected(rows, zeros, form)
+        (want,) = ReferenceEvaluator(network).run(None, feeds)
+        pack(network, path, cores=(1, 2, 3), golden=False)
+        bundle = edgert.read(path)
+        steps = [step for program in bundle.programs for step in program.steps if step.kernel == "linear_sparse"]
+        assert {a.ints for step in steps for a in step.attributes if a.name == "together"} == {together}
+        check(path, "linear_sparse", feeds, want)
+        nonzeros = np.count_nonzero(numpy_helper.to_array(network.graph.initializer[0]))
+        stored = sum(segment.length for segment in bundle.segments if segment.name.startswith("weights"))
+        assert stored < (4.4 if zeros is block else 5.2) * nonzeros + 1000
+        assert summarize(bundle, bundle.programs[0]).sparsity == pytest.approx(1 - nonzeros / (72 * 5000))
 
 
 @pytest.mark.parametrize("precision", ["f16", "bf16"])

@@ -159,6 +159,8 @@ def models() -> Iterator[ModelProto]:
     yield model("Conv", f(1, 20, 6, 9), np.repeat(pruned(18, 5, 3, 3), 4, axis=1), w(18), pads=pads)
     yield model("Conv", f(1, 20, 6, 8), np.repeat(pruned(18, 5, 1, 1), 4, axis=1))
     yield model("Gemm", f(2, 300), pruned(300, 20), w(20))
+    yield model("Gemm", f(1, 300), np.repeat(pruned(75, 20), 4, axis=0), w(20))
+    yield model("Gemm", f(5, 300), np.repeat(pruned(300, 5), 4, axis=1))
     yield quantized("Conv", of("uint8", 1, 20, 6, 5), w(18, 20, 3, 3), pads=pads)
     yield quantized("Conv", of("uint8", 2, 32, 5), w(32, 16, 1), group=2, strides=[2])
     yield quantized("MatMul", of("uint8", 3, 21), w(21, 18))

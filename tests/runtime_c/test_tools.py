@@ -25,7 +25,7 @@ from packer.bundle.model import Golden
 from packer.bundle.writer import write_bundle
 from packer.ir import SINGLE, Block
 from tests.e2e.test_quantized import STAGES, Quantizer, picture
-from tests.e2e.test_sparse import convolutions
+from tests.e2e.test_sparse import convolutions, fully_connected
 from tests.edgert.device_bundles import WEIGHTS, affine, two_runs, write, x_of
 from tests.edgert.networks import classifier, dynamic, packed, two_inputs
 from tests.runtime_c.bundles import cores_bundle, session_bundle
@@ -375,12 +375,15 @@ def test_selftest_on_aarch64(tmp_path: Path, isa: str) -> None:
 @needs_qemu
 @pytest.mark.parametrize("block", [SINGLE, Block(4, 1), Block(1, 4)], ids=str)
 def test_sparse_network_on_aarch64(tmp_path: Path, block: Block) -> None:
-    """Streams of single weights and of blocks, of a kernel that is strided and one that is dilated."""
+    """Streams of single weights and of blocks, of a kernel that is strided, one that is dilated, and of matrices that
+    one row of inputs is multiplied with, or several."""
     built = cross_build("aarch64-linux-musl", "edgert-native") / "tools" / "edgert-native"
     emulated = [shutil.which("qemu-aarch64-static", path=PATH), built]
     pads = {"pads": [2, 2, 2, 2]}
+    networks = {f"{rows} rows": fully_connected(rows, block) for rows in (1, 5)}
     for name, attributes in (("strided", pads | {"strides": [2, 2]}), ("dilated", pads | {"dilations": [2, 2]})):
-        network = convolutions(((1, 40, 19, 21), (48, 40, 3, 3), attributes), 0.8, block)
+        networks[name] = convolutions(((1, 40, 19, 21), (48, 40, 3, 3), attributes), 0.8, block)
+    for name, network in networks.items():
         pack(network, tmp_path / name, targets=("cpu-aarch64",), implementation="sparse")
         found = json.loads(call(emulated, "selftest", tmp_path / name, "--isa", "neon", "--threads", 1, "--json"))
         assert found["passed"], name

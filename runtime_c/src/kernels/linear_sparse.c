@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "kernels/activation.h"
 #include "kernels/partition.h"
+#include "kernels/sparse_geometry.h"
 #include "kernels/walk.h"
 #include "kernels/weights.h"
 
@@ -15,20 +16,21 @@ enum {
   COLUMN = 11, /* entries that a column in a tile takes as long as, to begin and to end it */
 };
 
-/* A task computes a band of `lanes` rows by a run of blocks of columns. Its inputs lie in scratch as [depth][lanes], zeros
- * behind them, since no index has been looked at before; its sums as [columns][lanes]. */
+/* A task computes a band of `lanes` rows by a run of blocks of columns. Its inputs lie in scratch as [depth][lanes], its sums
+ * as [columns][lanes]. An entry is of one column and input, or of four of either. */
 typedef struct sparse_state {
   ert_activation activation;
   const ert_simd *simd;
   ert_walk walk; /* over the first elements of the rows of x and y */
   int64_t rows, depth, columns, tiles, blocks;
+  int64_t together, deep; /* columns and inputs of an entry */
   int64_t lanes, bands, runs;
   int64_t counts_tile, starts_tile; /* elements between tiles */
   const uint16_t *counts;
   int64_t ends[]; /* of the runs: blocks */
 } sparse_state;
 
-static edgert_status sparse_prove(const ert_prepare *p) {
+static edgert_status sparse_prove(const ert_prepare *p, int64_t *together, int64_t *deep) {
   ERT_TRY(ert_expect_operands(p, 5, 6, 1, 1));
   ERT_TRY(ert_expect_planar(p));
   const ert_tensor *x = p->step->in[0], *y = p->step->out[0], *bias = p->step->n_in > 5 ? p->step->in[5] : NULL;
@@ -42,51 +44,73 @@ static edgert_status sparse_prove(const ert_prepare *p) {
   const int64_t depth = x->shape[x->rank - 1], columns = y->shape[y->rank - 1], tiles = ert_ceil_divide(depth, TILE);
   y_shape[x->rank - 1] = columns;
   ERT_TRY(ert_expect_shape(p, y, x->rank, y_shape));
-  for (int i = 1; i < 3; i++) {
-    const ert_tensor *stream = p->step->in[i];
-    if (!stream->constant || !stream->compact)
+  *together = *deep = 1;
+  if (ert_attribute_find(p, "together")) ERT_TRY(ert_sparse_together(p, columns, depth, TILE, together, deep));
+  for (int i = 1; i < 3; i++)
+    if (!p->step->in[i]->constant || !p->step->in[i]->compact)
       return ert_reject(p, "non-zeros", "a constant, no part of one", "others");
-    ERT_TRY(ert_expect_shape(p, stream, 1, p->step->in[1]->shape));
-  }
+  const int64_t entries = p->step->in[2]->shape[0], values = entries * *together * *deep;
+  ERT_TRY(ert_expect_shape(p, p->step->in[2], 1, &entries));
+  ERT_TRY(ert_expect_shape(p, p->step->in[1], 1, &values));
   for (int i = 3; i < 5; i++)
     if (!p->step->in[i]->constant) return ert_reject(p, "counts and starts", "constants", "others");
-  ERT_TRY(ert_expect_shape(p, p->step->in[3], 2, (const int64_t[]){tiles, columns}));
+  ERT_TRY(ert_expect_shape(p, p->step->in[3], 2, (const int64_t[]){tiles, columns / *together}));
   ERT_TRY(ert_expect_shape(p, p->step->in[4], 2, (const int64_t[]){tiles, ert_ceil_divide(columns, BLOCK)}));
   if (!bias) return EDGERT_OK;
   ERT_TRY(ert_expect_dtype(p, bias, EDGERT_F32));
   return ert_expect_shape(p, bias, 1, &columns);
 }
 
-/* The entries of every block lie in the stream. */
+/* The entries of a column read inputs of their tile only. */
+static edgert_status sparse_prove_places(const ert_prepare *p, const uint8_t *indices, int64_t count, int64_t places) {
+  uint32_t last = 0; /* of 65,535 bytes at most */
+  for (int64_t i = 0; i < count; i++) last += indices[i];
+  if (count > 0 && last >= places)
+    return ert_reject(p, "place of the last entry of a column", "within its tile", "%u of %lld", (unsigned)last,
+                      (long long)places);
+  return EDGERT_OK;
+}
+
+/* The entries of every block lie in the stream, behind those of the blocks before it. */
 static edgert_status sparse_prove_blocks(const ert_prepare *p, const sparse_state *s) {
-  const uint16_t *counts = p->step->in[3]->data;
   const int32_t *starts = p->step->in[4]->data;
-  const int64_t entries = p->step->in[1]->elements;
-  for (int64_t t = 0; t < s->tiles; t++)
+  const uint8_t *indices = p->step->in[2]->data;
+  const int64_t entries = p->step->in[2]->elements, rows = BLOCK / s->together;
+  int64_t ended = 0;
+  for (int64_t t = 0; t < s->tiles; t++) {
+    const uint16_t *counts = s->counts + t * s->counts_tile;
+    const int64_t places = ert_min64(TILE, s->depth - t * TILE) / s->deep;
     for (int64_t b = 0; b < s->blocks; b++) {
-      const int64_t end = ert_min64((b + 1) * BLOCK, s->columns), start = starts[t * s->starts_tile + b];
-      int64_t count = 0;
-      for (int64_t k = b * BLOCK; k < end; k++) count += counts[t * s->counts_tile + k];
-      if (start < 0 || start > entries || count > entries - start)
-        return ert_reject(p, "entries of a block", "within the stream", "%lld from %lld on, of %lld", (long long)count,
-                          (long long)start, (long long)entries);
+      const int64_t end = ert_min64((b + 1) * rows, s->columns / s->together), start = starts[t * s->starts_tile + b];
+      if (start < ended || (b > 0 && start > ended))
+        return ert_reject(p, "start of a block of columns", "the end of the block before", "%lld, not %lld",
+                          (long long)start, (long long)ended);
+      ended = start;
+      for (int64_t k = b * rows; k < end; ended += counts[k++]) {
+        if (ended > entries || counts[k] > entries - ended)
+          return ert_reject(p, "entries of a column", "within the stream", "%d from %lld on, of %lld", counts[k],
+                            (long long)ended, (long long)entries);
+        ERT_TRY(sparse_prove_places(p, indices + ended, counts[k], places));
+      }
     }
+  }
   return EDGERT_OK;
 }
 
 /* What a block of columns takes, in entries. */
 static int64_t work_of(const void *of, int64_t block) {
   const sparse_state *s = of;
-  const int64_t end = ert_min64((block + 1) * BLOCK, s->columns);
+  const int64_t rows = BLOCK / s->together, end = ert_min64((block + 1) * rows, s->columns / s->together);
   int64_t work = 0;
   for (int64_t t = 0; t < s->tiles; t++)
-    for (int64_t k = block * BLOCK; k < end; k++) work += s->counts[t * s->counts_tile + k] + COLUMN;
+    for (int64_t k = block * rows; k < end; k++) work += s->counts[t * s->counts_tile + k] + COLUMN;
   return work;
 }
 
 static edgert_status sparse_prepare(ert_prepare *p) {
   ert_activation activation;
-  ERT_TRY(sparse_prove(p));
+  int64_t together, deep;
+  ERT_TRY(sparse_prove(p, &together, &deep));
   ERT_TRY(ert_activation_read(p, &activation));
   const ert_tensor *x = p->step->in[0], *y = p->step->out[0];
   if (y->elements == 0) return EDGERT_OK;
@@ -103,6 +127,8 @@ static edgert_status sparse_prepare(ert_prepare *p) {
   s->columns = y->shape[y->rank - 1];
   s->tiles = ert_ceil_divide(s->depth, TILE);
   s->blocks = blocks;
+  s->together = together;
+  s->deep = deep;
   s->lanes = lanes;
   s->bands = bands;
   s->runs = runs;
@@ -120,7 +146,7 @@ static edgert_status sparse_prepare(ert_prepare *p) {
     longest = ert_max64(longest, s->ends[run] - (run > 0 ? s->ends[run - 1] : 0));
   size_t floats;
   if (!ert_multiply((size_t)s->lanes, (size_t)(longest * BLOCK + s->depth), &floats) ||
-      !ert_add(floats, ERT_MATRIX_SLACK, &floats) || !ert_multiply(floats, sizeof(float), &p->step->scratch_bytes))
+      !ert_multiply(floats, sizeof(float), &p->step->scratch_bytes))
     return ert_reject(p, "inputs of a row", "fewer", "%lld", (long long)s->depth);
   p->step->tasks = s->bands * s->runs;
   return EDGERT_OK;
@@ -134,7 +160,6 @@ static void copy_band(const ert_step *step, int64_t row, int64_t rows, float *co
   const int64_t lanes = s->lanes;
   ert_cursor c;
   if (rows < lanes) memset(copy, 0, (size_t)(s->depth * lanes) * sizeof(float));
-  memset(copy + s->depth * lanes, 0, ERT_MATRIX_SLACK * sizeof(float));
   ert_walk_seek(&s->walk, row, &c);
   for (int64_t r = 0; r < rows; r++, ert_walk_advance(&s->walk, &c, 1)) {
     const float *x = (const float *)step->in[0]->data + c.offset[0];
@@ -168,7 +193,7 @@ static void sparse_run(const ert_step *step, int64_t begin, int64_t end, void *s
   const int32_t *starts = step->in[4]->data;
   const int64_t lanes = s->lanes;
   const ert_weights weights = ert_weights_of(step->in[1]);
-  float *copy = scratch, *sums = copy + s->depth * lanes + ERT_MATRIX_SLACK;
+  float *copy = scratch, *sums = copy + s->depth * lanes;
   int64_t copied = -1;
   for (int64_t i = begin; i < end; i++) {
     const int64_t band = i / s->runs, run = i % s->runs;
@@ -184,12 +209,13 @@ static void sparse_run(const ert_step *step, int64_t begin, int64_t end, void *s
         const int32_t start = starts[t * s->starts_tile + b];
         const ert_sparse_matrix columns_of = {
             .x = copy + t * TILE * lanes,
-            .inputs = (size_t)ert_min64(TILE, s->depth - t * TILE),
             .lanes = (size_t)lanes,
-            .values = values + start * ert_weights_bytes(weights),
+            .together = (size_t)s->together,
+            .deep = (size_t)s->deep,
+            .values = values + start * s->together * s->deep * ert_weights_bytes(weights),
             .weights = weights,
             .indices = indices + start,
-            .counts = s->counts + t * s->counts_tile + b * BLOCK,
+            .counts = s->counts + t * s->counts_tile + b * BLOCK / s->together,
             .columns = (size_t)ert_min64(BLOCK, s->columns - b * BLOCK),
             .y = sums + (b * BLOCK - first) * lanes,
         };

@@ -129,21 +129,20 @@ static bool read_in_place(const ert_sparse_geometry *s, const ert_tensor *x) {
          strides.channel % CACHE_LINE == 0 && strides.channel / CACHE_LINE % 8 != 0;
 }
 
-/* What an entry is of: one filter, or four; or one filter and four channels. */
-static edgert_status read_together(const ert_prepare *p, ert_sparse_geometry *s) {
+edgert_status ert_sparse_together(const ert_prepare *p, int64_t filters, int64_t channels, int64_t tile,
+                                  int64_t *together, int64_t *deep) {
   const ert_attribute *of = ert_attribute_find(p, "together");
-  const int64_t *together;
+  const int64_t *found;
   const bool two = of && of->n_ints == 2;
-  ERT_TRY(ert_ints(p, "together", two ? 2 : 1, 1, 4, &together));
-  s->together = together[0];
-  s->deep = two ? together[1] : 1;
-  if ((s->together != 1 && s->together != 4) || s->g.filters % s->together != 0)
+  ERT_TRY(ert_ints(p, "together", two ? 2 : 1, 1, 4, &found));
+  *together = found[0];
+  *deep = two ? found[1] : 1;
+  if ((*together != 1 && *together != 4) || filters % *together != 0)
     return ert_reject(p, "attribute 'together'", "1, or 4 that the filters of a group are a multiple of", "%" PRId64,
-                      s->together);
-  if (two && (s->together != 1 || s->deep != 4 || s->g.channels % 4 != 0 || s->tile % 4 != 0))
+                      *together);
+  if (two && (*together != 1 || *deep != 4 || channels % 4 != 0 || tile % 4 != 0))
     return ert_reject(p, "attribute 'together'", "1 and 4, that the channels of a group and of a tile are multiples of",
-                      "%" PRId64 " and %" PRId64 " of %" PRId64 " and %" PRId64, s->together, s->deep, s->g.channels,
-                      s->tile);
+                      "%" PRId64 " and %" PRId64 " of %" PRId64 " and %" PRId64, *together, *deep, channels, tile);
   return EDGERT_OK;
 }
 
@@ -156,7 +155,7 @@ edgert_status ert_sparse_geometry_read(const ert_prepare *p, bool joined, ert_sp
   ERT_TRY(ert_conv_geometry_read(p, x, y, kernel, false, g));
   ERT_TRY(ert_int(p, "channels", 1, ERT_SPARSE_WIDE_LINES, &out->tile));
   ERT_TRY(ert_int(p, "rows", 1, ERT_SPARSE_LINES, &out->rows));
-  ERT_TRY(read_together(p, out));
+  ERT_TRY(ert_sparse_together(p, g->filters, g->channels, out->tile, &out->together, &out->deep));
   const ert_sparse_limits *limits = &p->simd->sparse_limits[out->together == 4];
   out->unflattened = *g;
   const bool pointwise = ert_volume(g->kernel) == 1;

@@ -42,6 +42,11 @@ typedef struct ert_sparse_geometry {
  * of `limits`. `joined`: the positions of images follow one another in all that has the shape of the output. */
 edgert_status ert_sparse_geometry_read(const ert_prepare *p, bool joined, ert_sparse_geometry *out);
 
+/* Reads the attribute 'together' of an operator of so many filters and channels (of a group), stored in tiles of `tile`: what an
+ * entry is of, one filter or four; or one filter and four channels, `deep`. */
+edgert_status ert_sparse_together(const ert_prepare *p, int64_t filters, int64_t channels, int64_t tile,
+                                  int64_t *together, int64_t *deep);
+
 /* The columns at which the taps of each group begin, the last ones first: columns[groups]. */
 void ert_sparse_columns(const ert_sparse_geometry *s, ptrdiff_t *columns);
 

@@ -11,13 +11,17 @@ from targets.cpu.cost.at import At
 from targets.cpu.cost.conv import geometry
 from targets.cpu.cost.pointwise import activation_cycles
 from targets.cpu.precision import stored_type
+from targets.cpu.sparse import MATRIX_CHANNELS
 from targets.cpu.tiling import Engine, cycles, tiling
 
 __all__ = ["conv_sparse_seconds", "linear_sparse_seconds"]
 
 _PLACE = 1.1  # bytes that tell where a non-zero is, counts included
 _READ, _WRITTEN = 0.3, 0.5  # what part of moving inputs and outputs does not hide behind computing
-_SCALAR = 1.1  # cycles of a non-zero of a scalar product
+_ENTRY = {1: 1.1, 4: 1.4}  # cycles of an entry of a matrix times one row, by its values
+_ROWS, _ENTRY_OF_ROWS = 4, 1.35  # rows that are computed together, and cycles of a single entry then
+_BLOCK_OF_ROWS, _PRODUCTS = 1.0, 17.6  # of an entry of four: of whatever vectors, and of a vector of one float
+_SPILLED = 0.6  # cycles that an entry takes longer if the inputs of a tile exceed the first cache
 _TILE = 12.0  # cycles of a row to go on to the next tile
 _WAITED = 0.65  # what part of fetching a matrix does not hide behind computing
 
@@ -46,11 +50,17 @@ def linear_sparse_seconds(work: Work, form: Form, distances: Sequence[float], at
     assert a is not None
     assert b is not None
     depth, columns = b.shape
-    rows, entries = y.elements // max(columns, 1), work.density * b.elements
-    busy = rows * (entries * _SCALAR + -(-depth // 4096) * columns * _TILE) * at.cycle / at.efficiency.scalar
+    rows, nonzeros, size = y.elements // max(columns, 1), work.density * b.elements, work.block.size
+    bands, entry = rows, _ENTRY[size]
+    if rows > 1:
+        bands, entry = -(-rows // _ROWS), _ENTRY_OF_ROWS if size == 1 else _BLOCK_OF_ROWS + _PRODUCTS / at.lanes
+        if 4 * _ROWS * min(depth, MATRIX_CHANNELS) > at.levels[0][0]:
+            entry += _SPILLED
+    spent = nonzeros / size * entry + -(-depth // MATRIX_CHANNELS) * columns / work.block.filters * _TILE
+    busy = bands * spent * at.cycle / at.efficiency.scalar
     late = activation_cycles(op.activation, y.elements / at.lanes, at) * at.cycle / at.efficiency.elementwise
     late += 0.4 * at.moved(a.bytes, distances[0]) + 0.8 * at.moved(y.bytes, distances[-1])
-    return busy + _WAITED * at.moved(entries * _bytes(form), distances[1]) + late
+    return busy + _WAITED * at.moved(nonzeros * _bytes(form, size), distances[1]) + late
 
 
 def _bytes(form: Form, together: int = 1) -> float:

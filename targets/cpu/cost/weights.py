@@ -9,7 +9,7 @@ from targets.cpu.winograd import is_lean, tile_of
 
 __all__ = ["weights"]
 
-_PLACE = 1.5  # bytes that tell where a weight is in a list of those that are not zero
+_PLACE = 1.5  # bytes that tell where a weight is in a list of those that are not zero, or a block
 
 
 def weights(work: Work, form: Form) -> float:
@@ -18,7 +18,7 @@ def weights(work: Work, form: Form) -> float:
         return 0.0
     count, name = work.inputs[1].elements, form.implementation
     if is_stream(name):
-        return (stored_type(name).bytes + _PLACE) * work.density * count
+        return (stored_type(name).bytes + _PLACE / work.block.size) * work.density * count
     if name.startswith("winograd") and not is_lean(name):
         edge = tile_of(name) + 2
         return 4.0 * count * edge * edge / 9

@@ -11,8 +11,8 @@ from edgert.bench import bind_all
 from edgert.session import load
 from packer.bundle.model import Place
 from packer.bundle.writer import write_bundle
-from packer.ir import DType, TensorType
-from packer.ir.ops import Concat, Conv
+from packer.ir import Block, DType, TensorType
+from packer.ir.ops import Concat, Conv, MatMul
 from packer.planner.costs import signature, work_of
 from packer.tune.candidates import Candidate, Candidates
 from packer.tune.probe import probe
@@ -84,3 +84,16 @@ def test_weights_are_as_sparse_as_the_work_says() -> None:
     assert second is not None
     assert second.size == pytest.approx(0.2 * 4000, rel=0.15)
     np.testing.assert_array_equal(first, -second)
+
+
+@pytest.mark.parametrize("block", [Block(4, 1), Block(1, 4)], ids=str)
+def test_blocks_of_a_matrix_are_those_of_the_work(block: Block) -> None:
+    x, weights = TensorType(DType.F32, (1, 300)), TensorType(DType.F32, (300, 40))
+    work = Work(MatMul(), (x, weights), MatMul().infer((x, weights)), (False, True), 0.2, block)
+    made = probe(work, Form((Layout.PLANAR, Layout.PLANAR), (Layout.PLANAR,), "sparse"), TARGET)
+    step = made.bundle.programs[0].steps[made.step]
+    values, indices = (made.bundle.programs[0].tensors[i].data for i in step.inputs[1:3])
+    assert values is not None
+    assert indices is not None
+    assert values.size == 4 * indices.size == pytest.approx(0.2 * 12000, rel=0.15)
+    assert {a.ints for a in step.attributes if a.name == "together"} == {block[:2] if block.channels > 1 else block[:1]}

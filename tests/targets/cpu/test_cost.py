@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from packer.importers import import_onnx
-from packer.ir import DType, TensorType
+from packer.ir import Block, DType, TensorType
 from packer.ir.ops import Activation, Binary, Concat, Conv, MatMul, Op, Pool, ScaleShift, Softmax, Unary
 from packer.passes import optimize
 from packer.planner.costs import work_of
 from targets.base import Form, Layout, TargetError, Work, resolve
 from targets.cpu.cost import conv, dense, direct, matrix, reorder_seconds, seconds
+from targets.cpu.cost.weights import weights
 from targets.machine import Machine
 from tests.e2e.random_networks import random_network
 
@@ -173,6 +174,16 @@ def test_one_row_of_a_matrix_waits_for_its_weights() -> None:
     what = work(MatMul(), f32(1, 4096), f32(4096, 4096))
     bytes = 4 * 4096 * 4096
     assert time(what, form(what, PLANAR, PLANAR), 1e9) == pytest.approx(bytes / 1e9 / ZEN.cores[0].dram_gbps, rel=0.1)
+
+
+@pytest.mark.parametrize("block", [Block(4, 1), Block(1, 4)], ids=str)
+@pytest.mark.parametrize(("rows", "distance", "least"), [(1, 8e6, 2.0), (1, 1e9, 1.5), (8, 8e6, 2.0)])
+def test_blocks_of_a_sparse_matrix_take_less(rows: int, distance: float, least: float, block: Block) -> None:
+    """Less computing, less to fetch: 2.4 times faster out of caches, 1.6 times out of memory, when measured."""
+    single = replace(work(MatMul(), f32(rows, 4096), f32(4096, 4096)), density=0.1)
+    blocks, how = replace(single, block=block), form(single, PLANAR, PLANAR, "sparse")
+    assert least < time(single, how, distance) / time(blocks, how, distance) < 3.2
+    assert weights(blocks, how) < weights(single, how)
 
 
 def test_a_fused_limit_is_free_and_a_function_is_not() -> None:

@@ -113,21 +113,28 @@ def test_fewer_dimensions_are_the_last_ones() -> None:
     assert taps_of((1, 1), (1, 1), (1, 1), 1).lines == 1
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (300, 7), (5000, 40), (9000, 17), (0, 3), (3, 0)])
+@pytest.mark.parametrize("block", [SINGLE, Block(4, 1), Block(1, 4)], ids=str)
+@pytest.mark.parametrize("shape", [(1, 1), (300, 7), (300, 8), (5000, 40), (9000, 17), (9000, 20), (0, 4), (4, 0)])
 @pytest.mark.parametrize("density", [0.0, 0.001, 0.1, 1.0])
-def test_a_stream_gives_its_matrix_back(shape: tuple[int, int], density: float) -> None:
+def test_a_stream_gives_its_matrix_back(shape: tuple[int, int], density: float, block: Block) -> None:
+    if shape[0] % block.channels or shape[1] % block.filters:
+        return
     matrix = pruned(np.random.default_rng(1), shape, density)
-    stream = matrix_stream(matrix)
-    check_starts(stream)
+    stream = matrix_stream(matrix, block)
+    check_starts(stream, block)
     found, at = np.zeros_like(matrix), 0
-    for tile, column in itertools.product(range(stream.counts.shape[0]), range(shape[1])):
-        row = tile * 4096
-        for _ in range(stream.counts[tile, column]):
-            row += int(stream.indices[at])
-            found[row, column] += stream.values[at]
+    for tile, row in itertools.product(range(stream.counts.shape[0]), range(stream.counts.shape[1])):
+        place, column = tile * 4096 // block.channels, row * block.filters
+        for _ in range(stream.counts[tile, row]):
+            place += int(stream.indices[at])
+            values = stream.values[at * block.size : (at + 1) * block.size].reshape(block.channels, block.filters)
+            line = place * block.channels
+            found[line : line + block.channels, column : column + block.filters] += values
             at += 1
     np.testing.assert_array_equal(found, matrix)
-    assert len(stream.values) <= np.count_nonzero(matrix) + matrix.size / 255
+    assert len(stream.indices) <= np.count_nonzero(matrix) + matrix.size / 255
+    if block.size > 1 and density == 0.1:  # longer gaps are bridged, by entries of zero
+        assert len(stream.values) <= 4 * np.count_nonzero(matrix)
 
 
 ENGINES = {lanes: Engine(lanes, 1.0, 4.0, 32768) for lanes in (4, 8, 16)}
@@ -177,6 +184,27 @@ def test_zeros_in_blocks(zero: int, found: Block) -> None:
     weights[1:].reshape(-1)[np.flatnonzero(weights[1:])[: 5 * zero : 5]] = 0
     graph = Graph("", (), (), (), {"w": Value.constant("w", weights)})
     assert graph.block("w", 1) == found
+
+
+@pytest.mark.parametrize(("zero", "found"), [(0, True), (9, True), (10, False)])
+@pytest.mark.parametrize("block", [Block(4, 1), Block(1, 4)], ids=str)
+def test_zeros_in_blocks_of_a_matrix(block: Block, zero: int, found: bool) -> None:
+    """A tenth more than the non-zeros may be stored; of 100 no more than 9 may be zero."""
+    present = np.zeros((20, 20), np.float32)  # [inputs, columns], in blocks of 4x4
+    present.reshape(-1)[:: 400 // 25] = 1
+    matrix = present.repeat(block.channels, 0).repeat(block.filters, 1)
+    at = np.flatnonzero(matrix)
+    assert len(at) == 100
+    matrix.reshape(-1)[at[:: 100 // 10][:zero]] = 0
+    graph = Graph("", (), (), (), {"w": Value.constant("w", matrix)})
+    assert graph.block("w", 1) == (block if found else SINGLE)
+
+
+def test_blocks_of_a_matrix_fill_it() -> None:
+    graph = Graph("", (), (), (), {"w": Value.constant("w", np.repeat(np.eye(5, 7, dtype=np.float32), 4, axis=0))})
+    assert graph.block("w", 1) == Block(1, 4)
+    graph = Graph("", (), (), (), {"w": Value.constant("w", np.repeat(np.eye(5, 7, dtype=np.float32), 4, axis=0)[:18])})
+    assert graph.block("w", 1) == SINGLE
 
 
 @pytest.mark.parametrize("filters", [256, 512])

@@ -71,19 +71,27 @@ static void sparse_widen(ert_weights weights, const uint16_t *x, float *y, size_
 
 static void sparse_matrix(const ert_sparse_matrix *m) {
   const ptrdiff_t bytes = ert_weights_bytes(m->weights);
+  const size_t each = m->together * m->deep;
   const char *values = m->values;
   const uint8_t *indices = m->indices;
-  for (size_t column = 0; column < m->columns; column++) {
-    float sums[4][4] = {{0}};
-    size_t at = 0;
-    for (size_t i = 0; i < m->counts[column]; i++, values += bytes) {
-      if (i % 4 == 0 && at > m->inputs) at = m->inputs;
-      at += *indices++;
-      for (size_t row = 0; row < m->lanes; row++)
-        sums[i % 4][row] += sparse_value(values, m->weights) * m->x[at * m->lanes + row];
+  for (size_t column = 0; column < m->columns; column += m->together) {
+    float sums[4][4][4] = {{{0}}}; /* of every fourth entry, by value and row */
+    const float *x = m->x;
+    for (size_t i = 0; i < m->counts[column / m->together]; i++) {
+      x += *indices++ * m->deep * m->lanes;
+      for (size_t n = 0; n < each; n++, values += bytes)
+        for (size_t row = 0; row < m->lanes; row++)
+          sums[i % 4][n][row] += sparse_value(values, m->weights) * x[(m->deep > 1 ? n : 0) * m->lanes + row];
     }
-    for (size_t row = 0; row < m->lanes; row++)
-      m->y[column * m->lanes + row] += (sums[0][row] + sums[1][row]) + (sums[2][row] + sums[3][row]);
+    for (size_t row = 0; row < m->lanes; row++) {
+      float sum[4], *y = m->y + column * m->lanes + row;
+      for (size_t n = 0; n < each; n++)
+        sum[n] = (sums[0][n][row] + sums[1][n][row]) + (sums[2][n][row] + sums[3][n][row]);
+      if (m->deep > 1)
+        *y += (sum[0] + sum[1]) + (sum[2] + sum[3]);
+      else
+        for (size_t n = 0; n < each; n++) y[n * m->lanes] += sum[n];
+    }
   }
 }
 

@@ -215,17 +215,16 @@ typedef struct ert_sparse {
 } ert_sparse;
 
 /* Columns of a tile of a sparse matrix times one row of inputs, or four (f32-sparse-matrix.h): y[column][row] += sum over the
- * column's entries of value * x[place][row]. An entry's place is its index further on than that of the one before; those
- * beyond the tile's inputs lie among the ERT_MATRIX_SLACK floats behind them: where an entry of one row reads is checked
- * after ERT_MATRIX_UNCHECKED others at most, of four rows after a quarter. Each of four sums takes every fourth entry. */
-enum { ERT_MATRIX_UNCHECKED = 16, ERT_MATRIX_SLACK = 255 * ERT_MATRIX_UNCHECKED };
+ * column's entries of value * x[place][row]. An entry's place is its index further on than that of the one before. It has one
+ * value; or four, for `together` columns, or for `deep` inputs, of which places are counted. Each of four sums takes every
+ * fourth entry. */
 typedef struct ert_sparse_matrix {
   const float *x; /* [inputs][lanes] */
-  size_t inputs, lanes;
+  size_t lanes, together, deep;
   const char *values;
   ert_weights weights;
   const uint8_t *indices;
-  const uint16_t *counts; /* [columns] */
+  const uint16_t *counts; /* [columns / together] */
   size_t columns;
   float *y; /* [columns][lanes] */
 } ert_sparse_matrix;
