@@ -70,21 +70,29 @@ ERT_INLINE vf dense_add(vf acc, vf x, vf w, int kind) {
   return acc + x * w;
 }
 
-/* An element for all lanes. A pair may begin at any element of bf16. */
-ERT_INLINE vf dense_splat(const char *x, int kind) {
-  int32_t bits;
-  memcpy(&bits, x, sizeof bits);
-  return kind == DENSE_PAIRS ? (vf)(bits - (vi){0}) : vsplat(*(const float *)(const void *)x);
+/* `n` inputs from x on: floats, or of bf16, where a pair may begin at any of them. */
+ERT_INLINE const void *dense_input(const void *x, ptrdiff_t n, int kind) {
+  if (kind == DENSE_PAIRS) return (const uint16_t *)x + n;
+  return (const float *)x + n;
 }
 
-/* Adds `steps` (1, 2 or 4) consecutive inputs of each pixel times as many weight rows. Pixel p starts at at[p / 3] + p % 3 *
- * stride; blocks of weights lie w_block apart. Both are in bytes. */
-ERT_INLINE void dense_steps(vf acc[DENSE_MAX_P][DENSE_MAX_VECTORS], const char *const at[5], ptrdiff_t stride,
+/* An element for all lanes. */
+ERT_INLINE vf dense_splat(const void *x, int kind) {
+  int32_t bits;
+  if (kind != DENSE_PAIRS) return vsplat(*(const float *)x);
+  memcpy(&bits, x, sizeof bits);
+  return (vf)(bits - (vi){0});
+}
+
+/* Adds `steps` (1, 2 or 4) consecutive elements of each pixel times as many weight rows. Pixel p starts p % 3 * stride inputs
+ * from at[p / 3] on; blocks of weights lie w_block bytes apart. */
+ERT_INLINE void dense_steps(vf acc[DENSE_MAX_P][DENSE_MAX_VECTORS], const void *const at[5], ptrdiff_t stride,
                             const char *w, ptrdiff_t w_block, int steps, int P, int Q, int kind) {
+  const int elements = kind == DENSE_PAIRS ? 2 : 1; /* inputs that are one */
   vf inputs[DENSE_MAX_P];
 #pragma GCC unroll 14
   for (int p = 0; p < P; p++)
-    if (DENSE_LANES && steps == VL) inputs[p] = vload((const float *)(const void *)(at[p / 3] + (p % 3) * stride));
+    if (DENSE_LANES && steps == VL) inputs[p] = vload(dense_input(at[p / 3], (p % 3) * stride, kind));
 #pragma GCC unroll 4
   for (int c = 0; c < steps; c++) {
     vf row[DENSE_MAX_VECTORS];
@@ -92,8 +100,8 @@ ERT_INLINE void dense_steps(vf acc[DENSE_MAX_P][DENSE_MAX_VECTORS], const char *
     for (int v = 0; v < Q * V16; v++) row[v] = dense_weights(w + (v / V16) * w_block, c, (v % V16) * VL, kind);
 #pragma GCC unroll 14
     for (int p = 0; p < P; p++) {
-      const vf x =
-          DENSE_LANES && steps == VL ? vsplat(inputs[p][c]) : dense_splat(at[p / 3] + (p % 3) * stride + c * 4, kind);
+      const void *input = dense_input(at[p / 3], (p % 3) * stride + c * elements, kind);
+      const vf x = DENSE_LANES && steps == VL ? vsplat(inputs[p][c]) : dense_splat(input, kind);
 #pragma GCC unroll 8
       for (int v = 0; v < Q * V16; v++) acc[p][v] = dense_add(acc[p][v], x, row[v], kind);
     }
@@ -116,9 +124,9 @@ ERT_INLINE ptrdiff_t dense_ahead(const ert_dense *d) {
 }
 
 /* One tile. Each step of the weights also asks for cache lines from `ahead`. */
-ERT_INLINE void dense_tile(const ert_dense *d, const char *x, const char *w, const float *bias, ptrdiff_t y_at,
+ERT_INLINE void dense_tile(const ert_dense *d, const void *x, const char *w, const float *bias, ptrdiff_t y_at,
                            const char *ahead, int P, int Q, int kind) {
-  const int elements = kind == DENSE_PAIRS ? 2 : 1; /* of x that are one here, of 4 bytes */
+  const int elements = kind == DENSE_PAIRS ? 2 : 1; /* of x that are one here */
   const int row_bytes = kind == ERT_WEIGHTS_F16 || kind == ERT_WEIGHTS_BF16 ? 32 : 64;
   const int few = kind == ERT_WEIGHTS_BF16 ? 2 : 1; /* rows at a time where four are too many */
   vf acc[DENSE_MAX_P][DENSE_MAX_VECTORS], total[DENSE_MAX_P][DENSE_MAX_VECTORS];
@@ -130,12 +138,12 @@ ERT_INLINE void dense_tile(const ert_dense *d, const char *x, const char *w, con
 #pragma GCC unroll 14
     for (int p = 0; p < P; p++) acc[p][v] = start;
   }
-  const ptrdiff_t size = 4 / elements, stride = d->x_pixel * size, asked = dense_ahead(d);
+  const ptrdiff_t stride = d->x_pixel, asked = dense_ahead(d);
   const ptrdiff_t w_block = d->w_block * (kind == ERT_WEIGHTS_F32 ? 4 : 2);
   for (const ert_span *span = d->spans, *end = span + d->n_spans; span < end; span++) {
-    const char *at[5];
+    const void *at[5];
 #pragma GCC unroll 5
-    for (int i = 0; i < 5; i++) at[i] = x + span->offset * size + 3 * i * stride;
+    for (int i = 0; i < 5; i++) at[i] = dense_input(x, span->offset + 3 * i * stride, kind);
     for (size_t rest = span->count / (size_t)elements; rest > 0;) {
       size_t left = rest < chain ? rest : chain;
       rest -= left;
@@ -145,12 +153,12 @@ ERT_INLINE void dense_tile(const ert_dense *d, const char *x, const char *w, con
         __builtin_prefetch(ahead + 64, 0, 2);
         dense_steps(acc, at, stride, w, w_block, 4, P, Q, kind);
 #pragma GCC unroll 5
-        for (int i = 0; i < 5; i++) at[i] += 4 * 4;
+        for (int i = 0; i < 5; i++) at[i] = dense_input(at[i], 4 * elements, kind);
       }
       for (; left > 0; left -= (size_t)few, w += few * row_bytes) {
         dense_steps(acc, at, stride, w, w_block, few, P, Q, kind);
 #pragma GCC unroll 5
-        for (int i = 0; i < 5; i++) at[i] += 4 * few;
+        for (int i = 0; i < 5; i++) at[i] = dense_input(at[i], few * elements, kind);
       }
       if (chain == 0) {
         DENSE_EACH(p, v) {
@@ -179,11 +187,11 @@ ERT_INLINE void dense_tile(const ert_dense *d, const char *x, const char *w, con
   DENSE_EACH(p, v) vstore(y + dense_at(d, p, v), acc[p][v]);
 }
 
-typedef void dense_tile_fn(const ert_dense *d, const char *x, const char *w, const float *bias, ptrdiff_t y_at,
+typedef void dense_tile_fn(const ert_dense *d, const void *x, const char *w, const float *bias, ptrdiff_t y_at,
                            const char *ahead);
 
 #define DENSE_FUNCTION(P, Q, KIND)                                                                               \
-  static void dense_tile_##P##x##Q##_##KIND(const ert_dense *d, const char *x, const char *w, const float *bias, \
+  static void dense_tile_##P##x##Q##_##KIND(const ert_dense *d, const void *x, const char *w, const float *bias, \
                                             ptrdiff_t y_at, const char *ahead) {                                 \
     dense_tile(d, x, w, bias, y_at, ahead, P, Q, KIND);                                                          \
   }
@@ -248,7 +256,7 @@ static const struct dense_width *dense_width_for(size_t pixels, size_t blocks) {
 /* While the tiles of some blocks are computed, the weights of the next blocks are fetched into the second-level cache: line by
  * line, so that they arrive long before the first tile that streams through them. */
 ERT_INLINE void dense_products(const ert_dense *d, int kind) {
-  const ptrdiff_t size = kind == DENSE_PAIRS ? 2 : 4, w_block = d->w_block * (kind == ERT_WEIGHTS_F32 ? 4 : 2);
+  const ptrdiff_t w_block = d->w_block * (kind == ERT_WEIGHTS_F32 ? 4 : 2);
   const ptrdiff_t row_bytes = kind == ERT_WEIGHTS_F16 || kind == ERT_WEIGHTS_BF16 ? 32 : 64;
   const ptrdiff_t asked = w_block / row_bytes / 4 * dense_ahead(d); /* by a tile */
   for (size_t block = 0; block < d->blocks;) {
@@ -258,11 +266,11 @@ ERT_INLINE void dense_products(const ert_dense *d, int kind) {
     const char *ahead = w + (ptrdiff_t)width->blocks * w_block;
     const size_t tiles = dense_tiles(width, d->pixels);
     for (size_t row = 0; row < d->rows; row++) {
-      const char *x = (const char *)d->x + (ptrdiff_t)row * d->x_row * size;
+      const void *x = dense_input(d->x, (ptrdiff_t)row * d->x_row, kind);
       const ptrdiff_t y_at = (ptrdiff_t)row * d->y_row + (ptrdiff_t)block * d->y_block;
       for (size_t tile = 0, begin = 0; tile < tiles; tile++) {
         const size_t count = (d->pixels - begin) / (tiles - tile);
-        width->tiles[kind][count](d, x + (ptrdiff_t)begin * d->x_pixel * size, w, bias,
+        width->tiles[kind][count](d, dense_input(x, (ptrdiff_t)begin * d->x_pixel, kind), w, bias,
                                   y_at + (ptrdiff_t)begin * d->y_pixel, ahead);
         begin += count;
         ahead += asked;
