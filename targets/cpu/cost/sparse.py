@@ -23,7 +23,7 @@ _ROWS, _ENTRY_OF_ROWS = 4, 1.35  # rows that are computed together, and cycles o
 _BLOCK_OF_ROWS, _PRODUCTS = 1.0, 17.6  # of an entry of four: of whatever vectors, and of a vector of one float
 _SPILLED = 0.6  # cycles that an entry takes longer if the inputs of a tile exceed the first cache
 _TILE = 12.0  # cycles of a row to go on to the next tile
-_WAITED = 0.65  # what part of fetching a matrix does not hide behind computing
+_WAITED = {1: 0.65, 4: 0.9}  # what part of fetching a matrix does not hide behind computing, by values of an entry
 
 
 def conv_sparse_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
@@ -60,7 +60,7 @@ def linear_sparse_seconds(work: Work, form: Form, distances: Sequence[float], at
     busy = bands * spent * at.cycle / at.efficiency.scalar
     late = activation_cycles(op.activation, y.elements / at.lanes, at) * at.cycle / at.efficiency.elementwise
     late += 0.4 * at.moved(a.bytes, distances[0]) + 0.8 * at.moved(y.bytes, distances[-1])
-    return busy + _WAITED * at.moved(nonzeros * _bytes(form, size), distances[1]) + late
+    return busy + _WAITED[size] * at.moved(nonzeros * _bytes(form, size), distances[1]) + late
 
 
 def _bytes(form: Form, together: int = 1) -> float:
