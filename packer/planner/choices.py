@@ -132,7 +132,7 @@ class _Nodes:
                         self.among(found, v, _fitting(own, cut), cut, takes)
         for form in able if len(self.speeds) > 1 else ():
             for axis, before in self.target.work(self.graph, node, form):
-                for cut in self.cuts.weighed(node, axis, before):
+                for cut in self.cuts.weighed(node, axis, before, form.grain):
                     self.among(found, v, _fitting([form], cut), cut)
         for split, depth in self.wanted.get(v, {}).values():
             cut = self.cuts.cut(node, split)

@@ -59,12 +59,14 @@ class Cuts:
             found = self._of[alike] = tuple(self.cut(node, split) for split in all_splits)
         return found
 
-    def weighed(self, node: Node, axis: int, before: np.ndarray) -> list[Cut]:
-        """Cuts into pieces of about equal work along an axis, given the work before each of its indices."""
+    def weighed(self, node: Node, axis: int, before: np.ndarray, form_grain: tuple[int, ...]) -> list[Cut]:
+        """Cuts into pieces of about equal work along an axis, given the work before each of its indices; for forms of
+        this grain."""
         inputs = [None if name is None else self.graph.type(name) for name in node.inputs]
         output, dependence = self.graph.type(node.outputs[0]), node.op.dependence(inputs)
         grain = tuple(map(math.lcm, node.op.grain(inputs), self.costs.target.grain(self.graph, node)))
-        return [self.cut(node, split) for split in weighed(output, dependence, self.speeds, grain, axis, before)]
+        found = weighed(output, dependence, self.speeds, grain, axis, before, form_grain)
+        return [self.cut(node, split) for split in found]
 
     def cut(self, node: Node, split: Split) -> Cut:
         """The cut of a node into the pieces of `split`."""

@@ -85,18 +85,20 @@ def weighed(
     grain: tuple[int, ...],
     axis: int,
     before: np.ndarray,
+    form_grain: tuple[int, ...] = (),
 ) -> tuple[Split, ...]:
     """Those of `splits` that cut `axis`, between pieces of about equal work instead of equal size, wherever that makes
     the longest piece shorter. `before` is the work before each index of `axis`, and of all."""
-    units = _units(type, dependence, grain)
+    coarser = tuple(map(math.lcm, grain, form_grain)) or grain
+    units = _units(type, dependence, coarser)
     if type.elements == 0 or units[axis] == 1:
         return ()
-    ends = [float(work) for work in (*before[:: grain[axis]][: units[axis]], before[-1])]
+    ends = [float(work) for work in (*before[:: coarser[axis]][: units[axis]], before[-1])]
     found = []
     for counts in _grids([a for a, count in enumerate(units) if count > 1], units, len(speeds)):
         if axis in dict(counts):
             used = list(speeds[: math.prod(count for _, count in counts)])
-            even, uneven = (_cut(whole(type), counts, grain, used, ways) for ways in ({}, {axis: ends}))
+            even, uneven = (_cut(whole(type), counts, coarser, used, ways) for ways in ({}, {axis: ends}))
             if _longest(uneven, used, axis, before) < _WORTH * _longest(even, used, axis, before):
                 names = (f"{_axis_name(a, type.rank)}{count}{'~' if a == axis else ''}" for a, count in counts)
                 found.append(Split("x".join(names), _pieces(uneven)))

@@ -52,7 +52,7 @@ class CpuTarget:
         return replace(self, machine=machine)
 
     def forms(self, graph: Graph, node: Node) -> tuple[Form, ...]:
-        return forms(graph, node, self.winograd, self.precision)
+        return forms(graph, node, self.machine, self.winograd, self.precision)
 
     def seconds(self, work: Work, form: Form, distances: Sequence[int], core: int, active: int) -> float:
         return seconds(self.machine, work, form, distances, core, active)

@@ -29,11 +29,12 @@ from packer.ir.ops import (
 )
 from targets.base import Form, Layout
 from targets.cpu.depthwise import MOST_TAPS
-from targets.cpu.lower import is_linear
+from targets.cpu.lower import is_linear, tiling_of
 from targets.cpu.precision import LINES, has_lines, precisions_of, stream_of
 from targets.cpu.quantized import quantized_forms
-from targets.cpu.sparse import MOST_LINES, taps_of
+from targets.cpu.sparse import BYTE_LINES, SORTED, taps_of
 from targets.cpu.winograd import tile_of, winograd_forms
+from targets.machine import Machine
 
 __all__ = ["forms", "is_depthwise"]
 
@@ -48,11 +49,13 @@ def is_depthwise(graph: Graph, node: Node) -> bool:
     return node.op.group == weights.shape[0] and weights.shape[1] == 1 and graph.constant(node.inputs[1]) is not None
 
 
-def forms(graph: Graph, node: Node, winograd: str = "strict", precision: str = "f32") -> tuple[Form, ...]:
+def forms(
+    graph: Graph, node: Node, machine: Machine, winograd: str = "strict", precision: str = "f32"
+) -> tuple[Form, ...]:
     """The forms of `node`; of Winograd's, and of reduced weights, those that the settings allow."""
     op = node.op
     if isinstance(op, Conv):
-        return (*_convolutions(graph, node, precision), *_winograd(graph, node, winograd, precision))
+        return (*_convolutions(graph, node, machine, precision), *_winograd(graph, node, winograd, precision))
     if isinstance(op, IntegerConv | IntegerMatMul | QuantizedConv | QuantizedMatMul):
         return quantized_forms(graph, node)
     if isinstance(op, DynamicLevels):
@@ -89,7 +92,7 @@ def forms(graph: Graph, node: Node, winograd: str = "strict", precision: str = "
     return tuple(found)
 
 
-def _convolutions(graph: Graph, node: Node, precision: str) -> list[Form]:
+def _convolutions(graph: Graph, node: Node, machine: Machine, precision: str) -> list[Form]:
     """Depthwise or packed, with reduced weights if they may be, in every pair of layouts (products of bf16: of blocks,
     or of planar lines); direct over planar rows; by the non-zeros of sparse weights; as a matrix product over patches:
     Caffe's way with patches as columns, and with contiguous copies out of a channels-last image (methods of Wu & Wu),
@@ -109,7 +112,9 @@ def _convolutions(graph: Graph, node: Node, precision: str) -> list[Form]:
         found.append(_form(graph, node, PLANAR, PLANAR, "direct"))
     if name == "packed" and _is_sparse(graph, node):
         stream = stream_of(graph, node, precision)
-        found.append(replace(_form(graph, node, PLANAR, PLANAR, stream), arithmetic=stream))
+        rank = graph.type(node.outputs[0]).rank
+        grain = (1, SORTED, *(1,) * (rank - 2)) if tiling_of(graph, node, machine).order.sorted else ()
+        found.append(replace(_form(graph, node, PLANAR, PLANAR, stream), arithmetic=stream, grain=grain))
     by_patches = ["im2col-caffe"] if graph.constant(node.inputs[1]) is None else ["im2col-caffe", "im2col-nhwc"]
     found += [replace(_form(graph, node, PLANAR, PLANAR, way), arithmetic=way) for way in by_patches]
     return found
@@ -135,9 +140,9 @@ def _is_sparse(graph: Graph, node: Node) -> bool:
     weights = graph.constant(node.inputs[1])
     if weights is None or graph.density(node.inputs[1]) > _SPARSE or graph.type(node.outputs[0]).elements == 0:
         return False
-    if max(weights.shape[2:]) > MOST_LINES or not np.isfinite(weights).all():
+    if max(weights.shape[2:]) > BYTE_LINES or not np.isfinite(weights).all():
         return False
-    return taps_of(weights.shape[2:], op.strides, op.dilations, 1).lines < MOST_LINES
+    return taps_of(weights.shape[2:], op.strides, op.dilations, 1).lines < BYTE_LINES
 
 
 def _has_tap_lists(graph: Graph, node: Node) -> bool:

@@ -185,8 +185,8 @@ def _conv_sparse(graph: Graph, node: Node, machine: Machine, stored: DType) -> L
     assert isinstance(op, Conv)
     weights, block = graph.type(node.inputs[1] or ""), cut.block
     taps = taps_of(weights.shape[2:], op.strides, op.dilations, cut.rows)
-    key = taps, cut.channels, block
-    stream = _streamed(graph, node, stored, key, lambda data: conv_stream(data, taps, cut.channels, block))
+    key = taps, cut.channels, block, cut.order, op.group
+    stream = _streamed(graph, node, stored, key, lambda data: conv_stream(data, *key))
     inputs = [_operand(graph, node.inputs[0], Layout.PLANAR), *stream]
     inputs += [_operand(graph, name, Layout.PLANAR) for name in node.inputs[2:]]
     tiles = map(Attribute, TILING, ((cut.channels,), weights.shape[2:], (cut.rows,), _together(block)))

@@ -12,9 +12,12 @@ from packer.ir import SINGLE, Block
 
 __all__ = [
     "BLOCK",
+    "BYTE_LINES",
     "MATRIX_CHANNELS",
     "MOST_LINES",
-    "WIDE_LINES",
+    "SORTED",
+    "UNSORTED",
+    "Order",
     "Stream",
     "Taps",
     "conv_stream",
@@ -23,25 +26,40 @@ __all__ = [
 ]
 
 BLOCK = 16  # rows that have one start
-MOST_LINES, WIDE_LINES = 256, 2048  # of the channels of a tile, if indices are bytes, and if they have 16 bits
+BYTE_LINES = 256  # of the channels of a tile: of more indices are gaps
+MOST_LINES = 2048
+SORTED = 32  # filters whose rows may be sorted
 MATRIX_CHANNELS = 4096  # inputs of a tile of a matrix: 16 KB of the first cache
-_FAR = 255  # what one index of a matrix goes forward at most
+_FAR = 255  # what one index goes forward at most
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stream:
     """The non-zeros of a constant, tile by tile, in a tile row by row (a row gives one output).
 
-    values f32 [entries], indices u8 or u16 [entries]; counts: entries of each group of a convolution, u8 [tiles, rows,
+    values f32 [entries], indices u8 [entries]; counts: entries of each group of a convolution, u8 [tiles, rows,
     groups], or of each row of a matrix, u16 [tiles, rows]; starts i32 [tiles, rows / 16]: where the entries of rows
     16 b ... begin. Where the non-zeros lie in blocks, an entry is a block: there are four values for each index, and in
-    blocks of four filters a row of counts for each four.
+    blocks of four filters a row of counts for each four. Where rows of a convolution are sorted by their counts, these
+    follow the row's place among those of its 32 filters: u8 [tiles, rows, 1 + groups].
     """
 
     values: np.ndarray
     indices: np.ndarray
     counts: np.ndarray
     starts: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Whether the rows of every 32 filters are sorted by their counts, and what these are multiples of, filled up with
+    zeros: branches are foreseen where counts repeat themselves."""
+
+    sorted: bool = False
+    multiple: int = 1
+
+
+UNSORTED = Order()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,36 +102,75 @@ def taps_of(kernel: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[
     return Taps(lines, tuple(line), tuple(group), shifts)
 
 
-def conv_stream(weights: np.ndarray, taps: Taps, channels: int, block: Block = SINGLE) -> Stream:
-    """Weights [K, C, kernel...] in tiles of so many channels; an index is channel in the tile * lines + line, the first
-    channel's if an entry is of four."""
+def conv_stream(
+    weights: np.ndarray, taps: Taps, channels: int, block: Block = SINGLE, order: Order = UNSORTED, of: int = 1
+) -> Stream:
+    """Weights [K, C, kernel...] of a convolution `of` so many groups, in tiles of so many channels. An entry's line is
+    channel in the tile * lines + line, the first channel's if it is of four; its index is that, or if a tile has more
+    than 256 how many lines further on it is than the one before in its group. Gaps of more than 255 are bridged by
+    entries of zero."""
     filters, depth = weights.shape[:2]
     tiles, groups = -(-depth // channels), len(taps.shifts)
     members = [sorted((taps.line[t], t) for t in range(len(taps.line)) if taps.group[t] == g) for g in range(groups)]
     most = max(map(len, members))  # taps of a group; groups of fewer are filled up with zeros
-    assert channels * taps.lines <= WIDE_LINES
+    assert channels * taps.lines <= MOST_LINES
     assert channels % block.channels == 0
     assert channels // block.channels * most < 256, "a count is a byte"
-    order = np.full((groups, most), len(taps.line))
+    walk = np.full((groups, most), len(taps.line))
     table = np.zeros((groups, channels, most), np.int64)
     for g, own in enumerate(members):
-        for i, (line, tap) in enumerate(own):
-            order[g, i] = tap
-            table[g, :, i] = np.arange(channels) * taps.lines + line
+        walk[g, : len(own)] = [tap for _, tap in own]
+        lines = [line for line, _ in own] + [own[-1][0]] * (most - len(own))
+        table[g] = np.arange(channels)[:, None] * taps.lines + lines
     # A group holds whole columns of taps mostly, so gathering taps is all that reorders within a channel.
     flat = np.zeros((filters, tiles * channels, len(taps.line) + 1), np.float32)
     flat[:, :depth, :-1] = weights.reshape(filters, depth, prod(weights.shape[2:]))
-    walked = flat.reshape(filters, tiles, channels, -1).transpose(1, 0, 2, 3)[..., order]  # [tile, K, c, group, tap]
+    walked = flat.reshape(filters, tiles, channels, -1).transpose(1, 0, 2, 3)[..., walk]  # [tile, K, c, group, tap]
     rows = filters // block.filters
     blocks = walked.reshape(tiles, rows, block.filters, -1, block.channels, groups, most)
     entries = np.ascontiguousarray(blocks.transpose(0, 1, 5, 3, 6, 2, 4)).reshape(-1, block.size)
-    found = np.flatnonzero(entries.any(1))
     table = table[:, :: block.channels]
-    index = np.uint8 if channels * taps.lines <= MOST_LINES else np.uint16
-    indices = table.astype(index).reshape(-1)[found % table.size]
-    counts = np.bincount(found // (table.size // groups), minlength=tiles * rows * groups).reshape(tiles, rows, groups)
+    stored = entries.any(1).reshape(tiles, rows, groups, -1)
+    if order.multiple > 1:
+        missing = -stored.sum(3, keepdims=True) % order.multiple
+        channel = np.arange(0, tiles * channels, block.channels).reshape(tiles, 1, 1, -1)
+        free = ~stored & (channel.repeat(most, 3) < depth)
+        stored |= free & (np.cumsum(free, 3) <= missing)
+    gaps = channels * taps.lines > BYTE_LINES
+    if gaps:
+        _bridge(stored.reshape(-1, groups, stored.shape[3]), table.reshape(groups, -1))
+    counts, found = stored.sum(3), np.flatnonzero(stored)
+    if order.sorted:
+        first = np.arange(rows) // (rows // of) * (rows // of)  # of the row's group
+        first += (np.arange(rows) - first) // (SORTED // block.filters) * (SORTED // block.filters)
+        keys = [*np.moveaxis(counts, 2, 0)[::-1], *np.broadcast_arrays(first, np.arange(tiles)[:, None])]
+        places = np.lexsort([key.reshape(-1) for key in keys])
+        at = np.empty_like(places)
+        at[places] = np.arange(places.size)
+        found = found[np.argsort(at[found // table.size], kind="stable")]
+        numbers = (places % rows - first[places % rows]).reshape(tiles, rows, 1)
+        counts = counts.reshape(-1, groups)[places].reshape(counts.shape)
+    indices = table.reshape(-1)[found % table.size]
+    if gaps:
+        group = found // (table.size // groups)
+        indices = np.where(np.diff(group, prepend=-1) != 0, indices, np.diff(indices, prepend=0))
     starts = _starts(counts.sum(2), BLOCK // block.filters)
-    return Stream(entries[found].reshape(-1), indices, counts.astype(np.uint8), starts)
+    if order.sorted:
+        counts = np.concatenate([numbers, counts], 2)
+    return Stream(entries[found].reshape(-1), indices.astype(np.uint8), counts.astype(np.uint8), starts)
+
+
+def _bridge(stored: np.ndarray, lines: np.ndarray) -> None:
+    """Marks further places [rows, groups, places] as stored so that an index reaches from each to the next one, whose
+    `lines` [groups, places] ascend."""
+    for g, own in enumerate(lines):
+        while True:
+            row, place = np.nonzero(stored[:, g])
+            before = np.where(np.diff(row, prepend=-1) != 0, 0, np.roll(own[place], 1))
+            far = own[place] - before > _FAR
+            if not far.any():
+                break
+            stored[row[far], g, np.searchsorted(own, before[far] + _FAR, "right") - 1] = True
 
 
 def matrix_stream(matrix: np.ndarray, block: Block = SINGLE) -> Stream:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import ceil, prod
+from math import ceil, prod, sqrt
 
 from packer.ir import SINGLE, Block
 from targets.cpu.cost.conv import Geometry
-from targets.cpu.sparse import MOST_LINES, WIDE_LINES, Taps, taps_of
+from targets.cpu.sparse import BYTE_LINES, MOST_LINES, SORTED, UNSORTED, Order, Taps, taps_of
 
 __all__ = ["Engine", "Tiling", "cycles", "tiling"]
 
@@ -18,12 +18,14 @@ _HALF, _HALVES = 8, {1: 16, 4: 6}  # floats of the half vectors of 16 lanes, of 
 _TILE = 12 * 1024  # floats of the inputs of a tile of a flat strip
 _ROW = 64  # floats: shorter rows are not cut for the sake of more rows
 _MOST_ROWS = 16
-_NARROW = 8  # floats: of no longer lines tiles may have more than bytes can tell
+_NARROW = 16  # floats: tiles of longer lines have no more than bytes can tell
 
 # Cycles, fitted to 130 tilings of ResNet-50's layers at 90 % zeros, where one vector is multiplied a cycle.
 _VECTOR, _SHARED = 1.1, 1.03  # of a non-zero, for each vector of accumulators; where four filters share the inputs
 _AGAIN, _GROUP = 1.3, 9.0  # of a row in a tile, for each vector that is added to the sums, and for each group
 _FLAT = 11.0  # of a row in a tile of a flat strip, besides: few entries, of a number that no branch foresees
+_REMEMBERED = 2048  # ends of loops, of each layer of a network
+_CHEAP = 4.0  # of an entry, where three that are zeros cost less than a branch that is not foreseen
 _LINE, _COPIED = 19.0, 6.0  # to begin a line, and to copy each vector of it
 _SPILLED = (
     1.6  # how many times the first cache a tile may take; not where blocks of channels are read one after another
@@ -52,11 +54,12 @@ class _Limits:
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """Strips of `rows` rows of outputs, tiles of `channels`, entries that are such blocks."""
+    """Strips of `rows` rows of outputs, tiles of `channels`, entries that are such blocks, in such an order."""
 
     rows: int
     channels: int
     block: Block
+    order: Order
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,22 +85,23 @@ def tiling(g: Geometry, density: float, engine: Engine, block: Block) -> Tiling 
     filters_half = replace(g, filters=-(-g.filters // 2))
     for rows in range(1, 2 if flat else min(g.out[1], _MOST_ROWS) + 1):
         taps = taps_of(g.kernel, g.stride, g.dilation, rows)
-        if taps.lines >= MOST_LINES:
+        if taps.lines >= BYTE_LINES:
             break
         window, windows = (_strips(part, taps, limits, rows) for part in (g, rows_half))
-        wide = not flat and window.line <= _NARROW
         spilled = _SPILLED if flat or block.channels == 1 else 1.0
-        for channels in _channels(g, taps, WIDE_LINES if wide else MOST_LINES, block.channels):
+        lines = MOST_LINES if not flat and window.line <= _NARROW else BYTE_LINES
+        for channels in _channels(g, taps, lines, block.channels):
             strips, halves = (_flat(part, limits, channels) for part in (g, rows_half)) if flat else (window, windows)
             if channels > block.channels and not _fits(
                 4 * strips.line * taps.lines, channels, engine.l1_bytes, spilled
             ):
                 continue
+            cut = Tiling(rows, channels, block, _order(g, taps, density, engine, block, channels, strips))
             of_core = (g, strips), (rows_half, halves), (filters_half, strips)
-            one, *two = (_cycles(part, taps, density, engine, block, channels, own) for part, own in of_core)
+            one, *two = (_cycles(part, taps, density, engine, cut, own) for part, own in of_core)
             cost = one + 2 * min(two)
             if best is None or cost < best[0]:
-                best = cost, Tiling(rows, channels, block)
+                best = cost, cut
     if best is None and block.channels > 1:
         return tiling(g, density, engine, SINGLE)
     return None if best is None else best[1]
@@ -108,7 +112,23 @@ def cycles(g: Geometry, density: float, engine: Engine, cut: Tiling) -> float:
     """How long a convolution, or a part of the one that was tiled, computes."""
     limits, taps = _limits(engine, cut.block), taps_of(g.kernel, g.stride, g.dilation, cut.rows)
     strips = _flat(g, limits, cut.channels) if prod(g.kernel) == 1 else _strips(g, taps, limits, cut.rows)
-    return _cycles(g, taps, density, engine, cut.block, cut.channels, strips)
+    return _cycles(g, taps, density, engine, cut, strips)
+
+
+def _order(
+    g: Geometry, taps: Taps, density: float, engine: Engine, block: Block, channels: int, strips: _Strips
+) -> Order:
+    """Sorted if loops end so often that processors do not remember when, and rows then have neighbours of equal counts:
+    those of one group, of several with few entries, or of several that are filled up, where entries of zero cost less
+    than a branch that is not foreseen. Cores get all filters that are sorted together."""
+    ends = g.filters // block.filters * -(-g.channels // channels) * len(taps.shifts)
+    if ends < _REMEMBERED or g.filters < 2 * SORTED or (g.groups > 1 and g.filters % SORTED != 0):
+        return UNSORTED
+    if len(taps.shifts) > 1 and strips.vectors <= _CHEAP * engine.pace * strips.chunks:
+        return Order(True, 4)
+    entries = [density * channels / block.channels * taps.group.count(i) for i in range(len(taps.shifts))]
+    differ = prod(4 * sqrt(n) for n in entries)  # rows, but few: counts are off by up to two standard deviations
+    return Order(True) if len(taps.shifts) == 1 or differ <= 2 * SORTED else UNSORTED
 
 
 def _limits(engine: Engine, block: Block) -> _Limits:
@@ -168,11 +188,11 @@ def _strips(g: Geometry, taps: Taps, limits: _Limits, rows: int) -> _Strips:
     return _Strips(line, -(-height // rows) * segments, chunks * segments, vectors * segments)
 
 
-def _cycles(
-    g: Geometry, taps: Taps, density: float, engine: Engine, block: Block, channels: int, strips: _Strips
-) -> float:
-    rows = g.filters // block.filters * -(-g.channels // channels)  # of all tiles
+def _cycles(g: Geometry, taps: Taps, density: float, engine: Engine, cut: Tiling, strips: _Strips) -> float:
+    block = cut.block
+    rows = g.filters // block.filters * -(-g.channels // cut.channels)  # of all tiles
     entries = density * g.filters * g.channels * prod(g.kernel) / block.filters
+    entries += rows * len(taps.shifts) * (cut.order.multiple - 1) / 2
     vectors = strips.vectors * block.filters / engine.pace
     found = entries * max((_VECTOR if block.filters == 1 else _SHARED) * vectors, engine.latency * strips.chunks)
     ended = _GROUP * len(taps.shifts) + (_FLAT if prod(g.kernel) == 1 else 0)

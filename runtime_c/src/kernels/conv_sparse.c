@@ -10,7 +10,7 @@
 enum {
   SUMS_FLOATS = 160 * 1024, /* between tiles the sums of a block of filters stay in the second-level cache */
   ROW = 3,                  /* non-zeros that a row in a tile takes as long as, to begin and to end it */
-  WIDENED = 256,            /* values of 16 bits that are widened at once, and those of up to 16 filters more */
+  WIDENED = 256,            /* values of 16 bits that are widened at once, and those of up to a unit of filters more */
 };
 
 typedef struct sparse_state {
@@ -19,7 +19,7 @@ typedef struct sparse_state {
   ert_finish finish;
   ert_strides x, y, residual;
   ert_sparse_stream stream;
-  int64_t runs, *ends; /* of filters: tasks of the same strip; where they end in each group, in 16 filters */
+  int64_t runs, *ends; /* of filters: tasks of the same strip; where they end in each group, in units */
   int64_t block;       /* filters whose sums are kept between tiles */
   size_t widened_at, sums_at, sums_filter, sums_chunk; /* in scratch: floats */
   ptrdiff_t columns[];
@@ -32,10 +32,10 @@ static const ert_tensor *operand(const ert_step *step, uint32_t i) { return i < 
 static bool lay_out(sparse_state *s, size_t *inputs, size_t *floats) {
   const ert_sparse_geometry *g = &s->s;
   const size_t line = (size_t)g->line, most = (size_t)s->simd->sparse_limits[g->together == 4].most;
-  const int64_t chunks = ert_ceil_divide(g->rows, g->chunk);
+  const int64_t chunks = ert_ceil_divide(g->rows, g->chunk), unit = s->stream.unit;
   size_t size;
   if (!ert_multiply(line, (size_t)(g->tile * g->lines), inputs) ||
-      !ert_multiply(line, (size_t)(g->most_lines + ERT_SPARSE_LINES), &size) || !ert_add(*inputs, size, &size) ||
+      !ert_multiply(line, (size_t)(g->behind + ERT_SPARSE_LINES), &size) || !ert_add(*inputs, size, &size) ||
       !ert_add(size, (size_t)g->reach + most + ERT_SPARSE_SLACK, &size) || !ert_align_up(size, 16, &s->sums_at))
     return false;
   s->widened_at = g->in_place ? 0 : s->sums_at;
@@ -48,7 +48,7 @@ static bool lay_out(sparse_state *s, size_t *inputs, size_t *floats) {
   if (summed < s->sums_filter) s->sums_filter = summed;
   s->block = g->g.filters;
   if (g->tiles > 1) {
-    s->block = ert_min64(s->block, ert_max64(SUMS_FLOATS / (int64_t)s->sums_filter / chunks / 16 * 16, 16));
+    s->block = ert_min64(s->block, ert_max64(SUMS_FLOATS / (int64_t)s->sums_filter / chunks / unit * unit, unit));
     s->sums_chunk = (size_t)s->block * s->sums_filter;
     size = s->sums_chunk * (size_t)chunks;
   } else {
@@ -63,7 +63,7 @@ static void cut(ert_prepare *p, sparse_state *s) {
   const int64_t strips = g->batch * g->groups * g->out[0] * s->s.strips * s->s.segments;
   const double products =
       (double)p->step->in[ERT_SPARSE_VALUES]->elements * (double)ert_volume(g->out) * (double)g->batch;
-  s->runs = ert_min64(ert_pieces(strips, products, p->workers), ert_ceil_divide(g->filters, 16));
+  s->runs = ert_min64(ert_pieces(strips, products, p->workers), ert_ceil_divide(g->filters, s->stream.unit));
   p->step->tasks = strips * s->runs;
 }
 
@@ -73,11 +73,12 @@ typedef struct group_filters {
   int64_t first; /* of all filters */
 } group_filters;
 
-/* What 16 of them take, in entries. */
+/* What a unit of them takes, in entries. */
 static int64_t work_of(const void *of, int64_t unit) {
   const group_filters *f = of;
   const sparse_state *s = f->s;
-  const int64_t begin = f->first + unit * 16, end = ert_min64(begin + 16, f->first + s->s.g.filters);
+  const int64_t begin = f->first + unit * s->stream.unit;
+  const int64_t end = ert_min64(begin + s->stream.unit, f->first + s->s.g.filters);
   int64_t work = s->s.tiles * (end - begin) * ROW / s->stream.each;
   for (int64_t tile = 0; tile < s->s.tiles; tile++)
     work += ert_sparse_position(&s->stream, tile, end) - ert_sparse_position(&s->stream, tile, begin);
@@ -117,8 +118,8 @@ static edgert_status sparse_prepare(ert_prepare *p) {
   ert_sparse_columns(&s->s, s->columns);
   s->ends = (int64_t *)((char *)s->columns + columns);
   for (int64_t group = 0; group < g->groups; group++)
-    ert_cut_by_work(ert_ceil_divide(g->filters, 16), s->runs, work_of, &(group_filters){s, group * g->filters},
-                    s->ends + group * s->runs);
+    ert_cut_by_work(ert_ceil_divide(g->filters, s->stream.unit), s->runs, work_of,
+                    &(group_filters){s, group * g->filters}, s->ends + group * s->runs);
   p->step->scratch_bytes = floats * sizeof(float);
   return EDGERT_OK;
 }
@@ -158,7 +159,7 @@ static const float *values_of(const sparse_state *s, const ert_step *step, int64
   if (s->stream.weights == ERT_WEIGHTS_F32) return (const float *)values->data + at * each;
   int64_t n = 0;
   for (*next = filter; *next < end && n < WIDENED;) {
-    *next = ert_min64((*next / 16 + 1) * 16, end);
+    *next = ert_min64(*next + s->stream.unit, end);
     n = (ert_sparse_position(&s->stream, tile, *next) - at) * each;
   }
   s->simd->sparse_widen(s->stream.weights, (const uint16_t *)values->data + at * each, widened, (size_t)n);
@@ -197,10 +198,11 @@ static void run_block(const sparse_state *s, const ert_step *step, const sparse_
   const ert_sparse_stream *stream = &s->stream;
   ert_sparse d = {
       .line = (size_t)(g->in_place ? s->x.channel : g->line),
-      .wide = stream->wide,
+      .indexed = g->indexed,
       .together = (size_t)g->together,
       .deep = g->deep == 1 ? 0 : (size_t)(g->in_place ? s->x.channel : g->lines * g->line),
       .counts_row = stream->counts_row,
+      .sorted = stream->sorted,
       .columns = s->columns,
       .groups = (size_t)g->groups,
       .shift = g->shift,
@@ -220,7 +222,7 @@ static void run_block(const sparse_state *s, const ert_step *step, const sparse_
     for (int64_t filter = first, next; filter < end; filter = next) {
       const int64_t at = ert_sparse_position(stream, tile, filter);
       d.values = values_of(s, step, tile, at, filter, end, &next, scratch + s->widened_at);
-      d.indices = stream->indices + at * (stream->wide ? 2 : 1);
+      d.indices = stream->indices + at * (int64_t)ert_sparse_index_bytes(g->indexed);
       d.counts = stream->counts + tile * stream->counts_tile + filter / g->together * stream->counts_row;
       d.bias = bias ? (const float *)bias->data + filter : NULL;
       d.filters = (size_t)(next - filter);
@@ -246,8 +248,8 @@ static void sparse_run(const ert_step *step, int64_t begin, int64_t end, void *s
     task.strip = ert_sparse_strip_at(&s->s, depth, strip);
     if (!s->s.in_place) task.n_runs = ert_sparse_runs(&s->s, &s->x, &task.strip, task.runs);
     const int64_t *ends = s->ends + group * s->runs, first = group * g->filters;
-    const int64_t last = first + ert_min64(ends[run] * 16, g->filters);
-    for (int64_t k = first + (run > 0 ? ends[run - 1] * 16 : 0); k < last; k += s->block)
+    const int64_t unit = s->stream.unit, last = first + ert_min64(ends[run] * unit, g->filters);
+    for (int64_t k = first + (run > 0 ? ends[run - 1] * unit : 0); k < last; k += s->block)
       run_block(s, step, &task, k, ert_min64(k + s->block, last), scratch);
   }
 }

@@ -161,12 +161,14 @@ edgert_status ert_sparse_geometry_read(const ert_prepare *p, bool joined, ert_sp
   const bool pointwise = ert_volume(g->kernel) == 1;
   if (pointwise && out->rows != 1)
     return ert_reject(p, "attribute 'rows'", "1 for a kernel of one tap", "%" PRId64, out->rows);
-  out->most_lines = p->step->in[2]->dtype == EDGERT_U16 ? ERT_SPARSE_WIDE_LINES : ERT_SPARSE_LINES;
-  if (!list_lines(out) || out->tile * out->lines > out->most_lines)
-    return ert_reject(p, "lines of a tile", "as many as indices can tell apart", "more than %" PRId64, out->most_lines);
+  if (!list_lines(out) || out->tile * out->lines > ERT_SPARSE_WIDE_LINES)
+    return ert_reject(p, "lines of a tile", "as many as indices can tell apart", "more than %d", ERT_SPARSE_WIDE_LINES);
+  const bool bytes = p->step->in[2]->dtype != EDGERT_U16, gaps = bytes && out->tile * out->lines > ERT_SPARSE_LINES;
+  out->indexed = gaps ? ERT_SPARSE_GAP : bytes ? ERT_SPARSE_LINE : ERT_SPARSE_WIDE_LINE;
+  out->behind = gaps ? 0 : bytes ? ERT_SPARSE_LINES : ERT_SPARSE_WIDE_LINES;
   out->tiles = ert_max64(ert_ceil_divide(g->channels, out->tile), 1);
   out->flat = pointwise && joined;
-  out->in_place = out->flat && out->most_lines == ERT_SPARSE_LINES && x->data && read_in_place(out, x);
+  out->in_place = out->flat && out->indexed == ERT_SPARSE_LINE && x->data && read_in_place(out, x);
   if (out->flat) {
     g->out[2] = ert_volume(g->out);
     g->out[0] = g->out[1] = 1;

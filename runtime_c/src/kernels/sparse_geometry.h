@@ -27,9 +27,10 @@ typedef struct ert_sparse_geometry {
   int64_t rows;             /* of a strip; the last one may have fewer */
   int64_t strips, segments; /* of one image, group and output depth; segments are cut evenly, in `unit`s of columns */
   int64_t unit;
-  int64_t tile, tiles;   /* channels of a tile, and how many there are */
-  int64_t lines, line;   /* of a channel; floats of one */
-  int64_t most_lines;    /* of a tile: what indices can tell apart */
+  int64_t tile, tiles; /* channels of a tile, and how many there are */
+  int64_t lines, line; /* of a channel; floats of one */
+  ert_sparse_indices indexed;
+  int64_t behind;        /* lines that indices can tell which a tile need not have: none that are proven */
   int64_t groups, reach; /* different columns at which taps begin; the last one */
   bool shift;            /* the columns are all from `reach` to 0: accumulators may be shifted instead */
   int64_t chunk;         /* rows that are summed up at once */

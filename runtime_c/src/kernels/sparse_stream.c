@@ -20,7 +20,7 @@ static edgert_status prove_indices(const ert_prepare *p, const ert_sparse_stream
 
 static edgert_status prove_blocks(const ert_prepare *p, const ert_sparse_geometry *g, ert_sparse_stream *s) {
   const int64_t stored = p->step->in[ERT_SPARSE_INDICES]->shape[0], rows = 16 / s->together;
-  const bool pointwise = ert_volume(g->g.kernel) == 1 && !s->wide;
+  const bool pointwise = ert_volume(g->g.kernel) == 1 && g->indexed == ERT_SPARSE_LINE;
   for (int64_t tile = 0; tile < g->tiles; tile++) {
     int64_t ended = -1;
     for (int64_t block = 0; block * 16 < s->filters; block++) {
@@ -36,10 +36,47 @@ static edgert_status prove_blocks(const ert_prepare *p, const ert_sparse_geometr
         return ert_reject(p, "start of a block of filters", "the end of the block before", "%" PRId64 ", not %" PRId64,
                           start, ended);
       ended = start + count;
-      s->longest = ert_max64(s->longest, count);
       if (pointwise) ERT_TRY(prove_indices(p, s, g, tile, start, count));
     }
   }
+  return EDGERT_OK;
+}
+
+/* Gaps lead to lines of their tile. */
+static edgert_status prove_gaps(const ert_prepare *p, const ert_sparse_geometry *g, const ert_sparse_stream *s) {
+  const int64_t lines = (g->tile - g->deep + 1) * g->lines; /* the first channel's, if there are four */
+  for (int64_t tile = 0; tile < g->tiles; tile++) {
+    const uint8_t *gaps = s->indices + s->starts[tile * s->starts_tile];
+    for (int64_t k = 0; k < s->filters / s->together; k++)
+      for (int64_t i = 0; i < s->groups; i++) {
+        const uint8_t count = s->counts[tile * s->counts_tile + k * s->counts_row + i];
+        int32_t line = 0;
+        for (int n = 0; n < count; n++) line += gaps[n];
+        if (line >= lines)
+          return ert_reject(p, "gaps of a row", "to lines of its tile", "to %d of %" PRId64, line, lines);
+        gaps += count;
+      }
+  }
+  return EDGERT_OK;
+}
+
+/* Measures units, and proves that sorted rows are of each of their filters once. */
+static edgert_status prove_units(const ert_prepare *p, const ert_sparse_geometry *g, ert_sparse_stream *s) {
+  for (int64_t tile = 0; tile < g->tiles; tile++)
+    for (int64_t first = 0, end; first < s->filters; first = end) {
+      end = ert_min64(first + s->unit, (first / g->g.filters + 1) * g->g.filters);
+      s->longest = ert_max64(s->longest, ert_sparse_position(s, tile, end) - ert_sparse_position(s, tile, first));
+      const int64_t rows = (end - first) / s->together;
+      const uint8_t *counts = s->counts + tile * s->counts_tile + first / s->together * s->counts_row;
+      uint64_t found = 0;
+      for (int64_t k = 0; s->sorted && k < rows; k++) {
+        const uint8_t number = counts[k * s->counts_row - 1];
+        if (number >= rows || (found >> number & 1))
+          return ert_reject(p, "filter of a sorted row", "each of those that are sorted together once",
+                            "number %d of %" PRId64 "%s", number, rows, number < rows ? " again" : "");
+        found |= UINT64_C(1) << number;
+      }
+    }
   return EDGERT_OK;
 }
 
@@ -54,7 +91,8 @@ edgert_status ert_sparse_stream_read(const ert_prepare *p, const ert_sparse_geom
   ERT_TRY(ert_expect_dtype(p, starts, EDGERT_I32));
   ERT_TRY(ert_expect_shape(p, values, 1, values->shape));
   ERT_TRY(ert_expect_shape(p, indices, 1, (const int64_t[]){values->shape[0] / (g->together * g->deep)}));
-  ERT_TRY(ert_expect_shape(p, counts, 3, (const int64_t[]){g->tiles, filters / g->together, g->groups}));
+  const bool sorted = counts->rank == 3 && counts->shape[2] > g->groups;
+  ERT_TRY(ert_expect_shape(p, counts, 3, (const int64_t[]){g->tiles, filters / g->together, g->groups + sorted}));
   ERT_TRY(ert_expect_shape(p, starts, 2, (const int64_t[]){g->tiles, ert_ceil_divide(filters, 16)}));
   if (!indices->constant || !counts->constant || !starts->constant)
     return ert_reject(p, "indices, counts and starts", "constants", "values that are computed");
@@ -64,9 +102,8 @@ edgert_status ert_sparse_stream_read(const ert_prepare *p, const ert_sparse_geom
   }
   *out = (ert_sparse_stream){
       .weights = ert_weights_of(values),
-      .wide = indices->dtype == EDGERT_U16,
       .indices = indices->data,
-      .counts = counts->data,
+      .counts = (const uint8_t *)counts->data + sorted,
       .starts = starts->data,
       .counts_tile = ert_stride(counts, 0),
       .counts_row = ert_stride(counts, 1),
@@ -75,8 +112,13 @@ edgert_status ert_sparse_stream_read(const ert_prepare *p, const ert_sparse_geom
       .together = g->together,
       .each = g->together * g->deep,
       .groups = g->groups,
+      .sorted = sorted,
+      .unit = sorted ? ERT_SPARSE_SORTED : 16,
   };
-  return step->out[0]->elements == 0 ? EDGERT_OK : prove_blocks(p, g, out);
+  if (step->out[0]->elements == 0) return EDGERT_OK;
+  ERT_TRY(prove_blocks(p, g, out));
+  if (g->indexed == ERT_SPARSE_GAP) ERT_TRY(prove_gaps(p, g, out));
+  return prove_units(p, g, out);
 }
 
 int64_t ert_sparse_position(const ert_sparse_stream *s, int64_t tile, int64_t filter) {

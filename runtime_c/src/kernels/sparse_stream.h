@@ -20,19 +20,21 @@ enum {
 /* An entry is a place at which `together` filters have weights, or one of four channels of a filter: of `each` values. */
 typedef struct ert_sparse_stream {
   ert_weights weights; /* how values are stored */
-  bool wide;           /* indices have 16 bits */
   const uint8_t *indices, *counts;
   const int32_t *starts;
   int64_t counts_tile, counts_row, starts_tile; /* elements between neighbours */
   int64_t filters, together, each, groups;
-  int64_t longest; /* entries of 16 filters in a tile, at most */
+  bool sorted;     /* rows of every ERT_SPARSE_SORTED filters of a group */
+  int64_t unit;    /* filters that are not cut: those, or 16 */
+  int64_t longest; /* entries of such in a tile, at most */
 } ert_sparse_stream;
 
 /* Proves types and shapes of the stream and the bias; and, unless the output is empty, that the entries of a tile's filters
- * follow one another within it, every 16 filters beginning where `starts` says. */
+ * follow one another within it, every 16 filters beginning where `starts` says, that sorted rows are of each filter once, and
+ * that gaps end within their tile. */
 edgert_status ert_sparse_stream_read(const ert_prepare *p, const ert_sparse_geometry *g, ert_sparse_stream *out);
 
-/* Where in a tile the entries of a filter begin, or those of the last one end. */
+/* Where in a tile the entries of the first filter of a unit begin, or those of the last one end. */
 int64_t ert_sparse_position(const ert_sparse_stream *s, int64_t tile, int64_t filter);
 
 #endif

@@ -18,6 +18,7 @@ from tests.runtime_c.kernels.harness import Box, Rejected, check_step, isas, ran
 
 CONSTANTS = (1, 2, 3, 4)
 FILTERS, CHANNELS = Block(4, 1), Block(1, 4)
+BYTES, WIDE, GAPS = "bytes", "wide", "gaps"  # lines in 8 and in 16 bits; where a tile has more than 256, gaps in 8
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Stream:
 
     values: np.ndarray
     indices: np.ndarray
-    counts: np.ndarray  # [tiles, K, groups]
+    counts: np.ndarray  # [tiles, K, groups], or with the rows' filters [tiles, K, 1 + groups]
     starts: np.ndarray  # [tiles, ceil(K/16)]
     attributes: tuple[Attribute, ...]
 
@@ -53,29 +54,53 @@ def lines_of(op: Conv, kernel: tuple[int, ...], rows: int) -> tuple[dict[tuple[i
     return first, total
 
 
-def encode(op: Conv, w: np.ndarray, channels: int, rows: int, wide: bool = False, block: Block = SINGLE) -> Stream:
-    """The stream of weights [K, C/group, kernel], in tiles of about as many channels as wanted or else possible."""
+def bridged(found: list[tuple[int, np.ndarray]]) -> list[tuple[int, np.ndarray]]:
+    """Lines and values as gaps from one line to the next, far ones in several steps."""
+    gaps, at = [], 0
+    for line, values in found:
+        while line - at > 255:
+            gaps.append((255, np.zeros_like(values)))
+            at += 255
+        gaps.append((line - at, values))
+        at = line
+    return gaps
+
+
+def encode(
+    op: Conv, w: np.ndarray, channels: int, rows: int, indexed: str = BYTES, block: Block = SINGLE, ordered: bool = True
+) -> Stream:
+    """The stream of weights [K, C/group, kernel], in tiles of about as many channels as wanted or else possible. Unless
+    rows are `ordered`, those of every 32 filters of a group are shuffled."""
     kernel = w.shape[2:]
     first, lines = lines_of(op, kernel, rows)
-    channels = -(-min(channels, (2048 if wide else 256) // lines // block.channels * block.channels) // block.channels)
-    channels *= block.channels
-    assert channels > 0, "this kernel has too many lines"
     lifted = w.reshape(*w.shape[:2], *(1,) * (3 - len(kernel)), *kernel)
     strides, dilations = ((1,) * (3 - len(kernel)) + tuple(v) for v in (op.strides, op.dilations))
     places = [k * dilations[2] // strides[2] for k in range(lifted.shape[4])]
     groups = sorted(set(places), reverse=True)
-    tiles, filters = max(-(-w.shape[1] // channels), 1), w.shape[0]
+    of_group = int(np.prod(kernel[:-1])) * max(map(places.count, places), default=1)  # taps
+    most = min((256 if indexed == BYTES else 2048) // lines, 255 // of_group * block.channels)
+    channels = -(-min(channels, most // block.channels * block.channels) // block.channels) * block.channels
+    assert channels > 0, "this kernel has too many lines"
+    gaps = indexed == GAPS and channels * lines > 256
+    tiles, filters, each = max(-(-w.shape[1] // channels), 1), w.shape[0], max(w.shape[0] // op.group, 1)
+    rng = np.random.default_rng(filters)
     values: list[float] = []
     indices: list[int] = []
     counts, starts = (
-        np.zeros((tiles, filters // block.filters, len(groups)), np.uint8),
+        np.zeros((tiles, filters // block.filters, len(groups) + (not ordered)), np.uint8),
         np.zeros((tiles, -(-filters // 16)), np.int32),
     )
     for tile in range(tiles):
-        for k in range(0, filters, block.filters):
-            if k % 16 == 0:
-                starts[tile, k // 16] = len(indices)
-            for g, place in enumerate(groups):
+        order = list(range(0, filters, block.filters))
+        for begin in range(0, 0 if ordered else filters, each):
+            for i in range(begin // block.filters, (begin + each) // block.filters, 32 // block.filters):
+                end = min(i + 32 // block.filters, (begin + each) // block.filters)
+                counts[tile, i:end, 0] = places_of = rng.permutation(end - i)
+                order[i:end] = [(i + place) * block.filters for place in places_of]
+        for stored, k in enumerate(order):
+            if stored * block.filters % 16 == 0:
+                starts[tile, stored * block.filters // 16] = len(indices)
+            for g, place in enumerate(groups, start=not ordered):
                 found = []
                 own = lifted[k : k + block.filters, tile * channels : (tile + 1) * channels]
                 blocks = own.reshape(block.filters, -1, block.channels, *lifted.shape[2:])
@@ -86,7 +111,9 @@ def encode(op: Conv, w: np.ndarray, channels: int, rows: int, wide: bool = False
                     line = block.channels * c * lines + first[kz, phase, kx * dilations[2] % strides[2]] + row
                     found.append((int(line), blocks[:, c, :, kz, ky, kx].reshape(-1)))
                 found.sort(key=lambda entry: entry[0])
-                counts[tile, k // block.filters, g] = len(found)
+                if gaps:
+                    found = bridged(found)
+                counts[tile, stored, g] = len(found)
                 indices += [line for line, _ in found]
                 values += [float(value) for _, four in found for value in four]
     extra = (
@@ -95,7 +122,7 @@ def encode(op: Conv, w: np.ndarray, channels: int, rows: int, wide: bool = False
         Attribute("rows", ints=(rows,)),
         Attribute("together", ints=block[:] if block.channels > 1 else block[:1]),
     )
-    index = np.array(indices, np.uint16 if wide else np.uint8)
+    index = np.array(indices, np.uint16 if indexed == WIDE else np.uint8)
     return Stream(np.array(values, np.float32), index, counts, starts, (*attributes_of(op), *extra))
 
 
@@ -109,13 +136,14 @@ def check(
     case: Case,
     channels: int = 5,
     rows: int = 1,
-    wide: bool = False,
+    indexed: str = BYTES,
     block: Block = SINGLE,
     inplace: int | None = None,
     stored: DType = DType.F32,
+    ordered: bool = True,
 ) -> None:
     """Every instruction set gives the reference's outputs, in any partition and from and to views."""
-    stream = encode(case.op, case.w, channels, rows, wide, block)
+    stream = encode(case.op, case.w, channels, rows, indexed, block, ordered)
     inputs = [case.x, *stream.operands, case.bias, case.residual]
     want = replace(case, w=nearest(case.w, stored)).want
     check_step(
@@ -125,16 +153,17 @@ def check(
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
-@pytest.mark.parametrize("wide", [False, True])
-def test_random_convolutions(rank: int, wide: bool) -> None:
+@pytest.mark.parametrize("indexed", [BYTES, WIDE, GAPS])
+@pytest.mark.parametrize("ordered", [True, False])
+def test_random_convolutions(rank: int, indexed: str, ordered: bool) -> None:
     rng = np.random.default_rng(rank)
-    for _ in range(25):
-        group, channels, filters = choice(rng, 1, 1, 2, 3), choice(rng, 1, 3, 7, 17), choice(rng, 1, 4, 16, 37)
+    for _ in range(16):
+        group, channels, filters = choice(rng, 1, 1, 2, 3), choice(rng, 1, 3, 7, 17, 90), choice(rng, 1, 4, 16, 37)
         op, spatial, kernel = random_conv(rng, rank, group)
         x = random_array(rng, (choice(rng, 1, 1, 2), group * channels, *spatial), DType.F32)
         w = sparse(rng, group * filters, channels, *kernel, zeros=choice(rng, 0, 1) * 0.8)
         rows = 1 if np.prod(kernel) == 1 else choice(rng, 1, 2, 3, 7)
-        check(random_case(rng, op, x, w), choice(rng, 1, 2, 5, 64), rows, wide)
+        check(random_case(rng, op, x, w), choice(rng, 1, 2, 5, 64), rows, indexed, ordered=ordered)
 
 
 @pytest.mark.parametrize("stride", [1, 2, 3])
@@ -197,15 +226,15 @@ def test_pointwise_inputs_are_read_in_place() -> None:
 def test_four_filters_together(rank: int) -> None:
     """Blocks of 4 filters that have weights at the same places, but for some zeros."""
     rng = np.random.default_rng(20 + rank)
-    for wide in (False, True):
-        for _ in range(12):
-            group, channels, fours = choice(rng, 1, 1, 3), choice(rng, 3, 17), choice(rng, 1, 4, 9)
+    for indexed, ordered in ((BYTES, True), (WIDE, True), (GAPS, True), (BYTES, False), (GAPS, False)):
+        for _ in range(6):
+            group, channels, fours = choice(rng, 1, 1, 3), choice(rng, 3, 17, 70), choice(rng, 1, 4, 9)
             op, spatial, kernel = random_conv(rng, rank, group)
             x = random_array(rng, (choice(rng, 1, 2), group * channels, *spatial), DType.F32)
             w = sparse(rng, group * fours * 4, channels, *kernel)
             w *= np.repeat(rng.random((group * fours, channels, *kernel)) < 0.5, 4, axis=0)
             rows = 1 if np.prod(kernel) == 1 else choice(rng, 1, 2, 3, 7)
-            check(random_case(rng, op, x, w), choice(rng, 1, 5, 64), rows, wide, FILTERS)
+            check(random_case(rng, op, x, w), choice(rng, 1, 5, 64), rows, indexed, FILTERS, ordered=ordered)
     w = sparse(rng, 8, 3, *(3,) * rank, zeros=0.4)
     for width in (*range(1, 36), 56, 97):  # every number of accumulators
         x = random_array(rng, (1, 3, *(2,) * (rank - 1), width), DType.F32)
@@ -216,15 +245,15 @@ def test_four_filters_together(rank: int) -> None:
 def test_four_channels_together(rank: int) -> None:
     """Blocks of 4 channels of which a filter has weights, but for some zeros."""
     rng = np.random.default_rng(40 + rank)
-    for wide in (False, True):
-        for _ in range(12):
-            group, fours, filters = choice(rng, 1, 1, 3), choice(rng, 1, 2, 5), choice(rng, 1, 7, 37)
+    for indexed, ordered in ((BYTES, True), (WIDE, True), (GAPS, True), (BYTES, False), (GAPS, False)):
+        for _ in range(6):
+            group, fours, filters = choice(rng, 1, 1, 3), choice(rng, 1, 2, 5, 17), choice(rng, 1, 7, 37)
             op, spatial, kernel = random_conv(rng, rank, group)
             x = random_array(rng, (choice(rng, 1, 2), group * fours * 4, *spatial), DType.F32)
             w = sparse(rng, group * filters, fours * 4, *kernel, zeros=choice(rng, 0, 1) * 0.1)
             w *= np.repeat(rng.random((group * filters, fours, *kernel)) < 0.5, 4, axis=1)
             rows = 1 if np.prod(kernel) == 1 else choice(rng, 1, 2, 3)
-            check(random_case(rng, op, x, w), choice(rng, 1, 8, 64), rows, wide, CHANNELS)
+            check(random_case(rng, op, x, w), choice(rng, 1, 8, 64), rows, indexed, CHANNELS, ordered=ordered)
     w = sparse(rng, 8, 8, *(3,) * rank, zeros=0.4)
     for width in (*range(1, 36), 56, 97):  # every number of accumulators
         x = random_array(rng, (1, 8, *(2,) * (rank - 1), width), DType.F32)
@@ -245,12 +274,15 @@ def test_values_of_16_bits(stored: DType, block: Block) -> None:
             x = random_array(rng, (1, group * channels, *spatial), DType.F32)
             w = sparse(rng, group * fours * 4, channels, *kernel)
             rows = 1 if np.prod(kernel) == 1 else choice(rng, 1, 2, 7)
-            check(random_case(rng, op, x, w), choice(rng, 1, 5, 64), rows, rank == 3, block, stored=stored)
+            indexed, ordered = GAPS if rank == 3 else BYTES, rank != 2
+            check(
+                random_case(rng, op, x, w), choice(rng, 1, 5, 64), rows, indexed, block, stored=stored, ordered=ordered
+            )
     for shape, group, pads in (((200, 92, 1, 1), 1, 0), ((168, 40, 3, 3), 2, 1), ((200, 60, 1, 1), 2, 0)):
         x, w = random_array(rng, (1, group * shape[1], 6, 5), DType.F32), sparse(rng, *shape, zeros=0.4)
         w[0, :3] = 2.0**-24  # the least f16
         case = Case(Conv((1, 1), (pads,) * 4, (1, 1), group), x, w, random_array(rng, shape[:1], DType.F32))
-        check(case, 24, 1 + 5 * pads, block=block, stored=stored)
+        check(case, 24, 1 + 5 * pads, block=block, stored=stored, ordered=group == 1)
 
 
 def test_more_non_zeros_than_one_load() -> None:
@@ -316,16 +348,17 @@ def test_filters_of_different_numbers_of_weights(group: int, filters: int) -> No
     w = sparse(rng, filters, 96 // group, 3, 3, zeros=0.2)
     w[filters // 4 :, 3:] = 0
     op = Conv((1, 1), (1, 1, 1, 1), (1, 1), group)
-    check(Case(op, random_array(rng, (1, 96, 6, 6), DType.F32), w), 12, 6)
+    for ordered in (True, False):
+        check(Case(op, random_array(rng, (1, 96, 6, 6), DType.F32), w), 12, 6, ordered=ordered)
 
 
 def test_any_index_stays_in_scratch() -> None:
-    """Indices are not proven: wrong ones give wrong outputs, nothing else (which sanitizers see)."""
+    """Lines are not proven: wrong ones give wrong outputs, nothing else (which sanitizers see)."""
     rng = np.random.default_rng(11)
     op = Conv((1, 1), (1, 1, 1, 1), (1, 1))
     x, w = random_array(rng, (1, 12, 7, 7), DType.F32), sparse(rng, 17, 12, 3, 3)
-    for block, (wide, worst) in itertools.product((SINGLE, CHANNELS), ((False, 255), (True, 65535))):
-        stream = encode(op, w, 4, 7, wide, block)
+    for block, (indexed, worst) in itertools.product((SINGLE, CHANNELS), ((BYTES, 255), (WIDE, 65535))):
+        stream = encode(op, w, 4, 7, indexed, block)
         stream.indices[:] = worst
         inputs = [x, *stream.operands]
         for isa in isas():
@@ -390,8 +423,37 @@ def test_operands_are_proven() -> None:
         {"together": (1, 4)},
         {"together": (1, 1)},
         {"rows": (0,)},
-        {"rows": (64,)},
         {"rows": (255,)},
     ):
         with pytest.raises(Rejected):
             run(**change)  # type: ignore[arg-type]
+
+
+def test_sorted_rows_and_gaps_are_proven() -> None:
+    """Of each filter there is one row, and gaps lead to no line that a tile lacks."""
+    rng = np.random.default_rng(13)
+    op = Conv((1, 1), (1, 1, 1, 1), (1, 1))
+    x, w = random_array(rng, (1, 64, 7, 7), DType.F32), sparse(rng, 40, 64, 3, 3)
+    out = TensorType(DType.F32, (1, 40, 7, 7))
+    for block in (SINGLE, FILTERS, CHANNELS):
+        stream = encode(op, w, 64, 7, GAPS, block, ordered=False)
+
+        def run(counts: np.ndarray, indices: np.ndarray, stream: Stream = stream) -> None:
+            inputs = [x, stream.values, indices, counts, stream.starts]
+            run_step("conv_sparse", inputs, [out], stream.attributes, isa=isas()[0], constants=CONSTANTS)
+
+        run(stream.counts, stream.indices)
+        last = len(stream.counts[0]) - 1
+        for row, number in ((0, 32 // block.filters), (last, last % (32 // block.filters) + 1), (0, 255)):
+            counts = stream.counts.copy()
+            counts[0, row, 0] = number
+            with pytest.raises(Rejected, match="filter of a sorted row\nexpected each of those"):
+                run(counts, stream.indices)
+        counts = stream.counts.copy()
+        counts[0, 1, 0] = counts[0, 0, 0]
+        with pytest.raises(Rejected, match=r"filter of a sorted row\n.* again"):
+            run(counts, stream.indices)
+        indices = stream.indices.copy()
+        indices[: stream.counts[0, 0, 1]] = 255
+        with pytest.raises(Rejected, match="gaps of a row\nexpected to lines of its tile"):
+            run(stream.counts, indices)

@@ -12,7 +12,7 @@ from packer.ir import SINGLE, Block, DType, Graph, TensorType, Value
 from packer.ir.ops import Conv
 from targets.base import Form, Layout, Work, resolve
 from targets.cpu.cost.conv import Geometry
-from targets.cpu.sparse import Stream, conv_stream, matrix_stream, taps_of
+from targets.cpu.sparse import UNSORTED, Order, Stream, conv_stream, matrix_stream, taps_of
 from targets.cpu.tiling import Engine, cycles, tiling
 
 
@@ -22,15 +22,16 @@ def pruned(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> 
     return weights
 
 
-def check_starts(stream: Stream, block: Block = SINGLE) -> None:
-    """The entries of every block of 16 filters begin where its start says, tile by tile, and there are no others."""
+def check_starts(stream: Stream, block: Block = SINGLE, ahead: int = 0) -> None:
+    """The entries of every block of 16 filters begin where its start says, tile by tile, and there are no others.
+    `ahead`: bytes before a row's counts."""
     tiles, rows = stream.counts.shape[:2]
     at = 0
     for tile in range(tiles):
         for row in range(rows):
             if row * block.filters % 16 == 0:
                 assert stream.starts[tile, row * block.filters // 16] == at
-            at += int(stream.counts[tile, row].sum(dtype=np.int64))
+            at += int(np.atleast_1d(stream.counts[tile, row])[ahead:].sum(dtype=np.int64))
     assert stream.starts.shape == (tiles, -(-rows * block.filters // 16))
     assert at * block.size == len(stream.values) == len(stream.indices) * block.size
 
@@ -64,15 +65,19 @@ def walk(
                         lines.append(row[:, column::pace][:, : width + reach])
         strip = np.stack(lines, 1)  # [C, lines, columns]
         at = 0
-        for tile, k in itertools.product(range(stream.counts.shape[0]), range(0, filters, block.filters)):
+        numbered = stream.counts.shape[2] > len(shifts)
+        for tile, stored in itertools.product(range(stream.counts.shape[0]), range(0, filters, block.filters)):
+            counts = stream.counts[tile, stored // block.filters].tolist()
+            within = stored % (filters // op.group)  # its group
+            k = stored - within % 32 + counts.pop(0) * block.filters if numbered else stored
             begin = k // (filters // op.group) * each + tile * channels
             taken = min(channels, each - tile * channels)
             own = strip[begin : begin + taken].reshape(-1, strip.shape[2])
-            for group, count in enumerate(stream.counts[tile, k // block.filters].tolist()):
-                indices = stream.indices[at : at + count]
-                assert (np.diff(indices.astype(int)) > 0).all()
+            for group, count in enumerate(counts):
+                indices = stream.indices[at : at + count].astype(int)
+                indices = np.cumsum(indices) if channels * len(own) // taken > 256 else indices
+                assert (np.diff(indices) >= 0).all()
                 values = stream.values.reshape(-1, *block)[at : at + count]
-                assert values.any((1, 2)).all()
                 for value, index in zip(values, indices, strict=True):
                     for i in range(min(rows, height - first)):
                         of_channels = own[index + i :: len(own) // taken][: block.channels]
@@ -98,11 +103,37 @@ def test_walking_a_stream_convolves(seed: int, block: Block) -> None:
     )
     taps = taps_of(kernel, strides, dilations, rows)
     channels = min(int(rng.integers(1, 6)), 2048 // taps.lines) if block.channels == 1 else 4 * int(rng.integers(1, 3))
-    stream = conv_stream(w, taps, channels, block)
-    assert stream.indices.dtype == (np.uint8 if channels * taps.lines <= 256 else np.uint16)
-    check_starts(stream, block)
+    order = (UNSORTED, Order(True), Order(True, 4))[seed % 3]
+    stream = conv_stream(w, taps, channels, block, order, group)
+    assert stream.indices.dtype == np.uint8
+    check_starts(stream, block, int(order.sorted))
     want = op.reference(x, w.astype(np.float64))[0][0]
     np.testing.assert_allclose(walk(op, x[0], kernel, stream, channels, rows, block), want, atol=1e-9)
+
+
+def test_sorted_rows_have_equal_neighbours() -> None:
+    """Rows of 32 filters of a group ascend by their counts, which are filled up with zeros if they are to."""
+    rng = np.random.default_rng(2)
+    w, taps = pruned(rng, (200, 20, 3, 3), 0.1), taps_of((3, 3), (1, 1), (1, 1), 4)
+    for multiple in (1, 4):
+        stream = conv_stream(w, taps, 20, SINGLE, Order(True, multiple), 2)
+        numbers, counts = stream.counts[0, :, 0], stream.counts[0, :, 1:].astype(int)
+        for first in (0, 100):
+            for begin in range(first, first + 100, 32):
+                own = slice(begin, min(begin + 32, first + 100))
+                assert sorted(numbers[own]) == list(range(own.stop - begin))
+                assert sorted(map(tuple, counts[own])) == list(map(tuple, counts[own]))
+        assert (counts % multiple == 0).all()
+        assert np.count_nonzero(stream.values) == np.count_nonzero(w)
+        assert stream.values.size == (np.count_nonzero(w) if multiple == 1 else counts.sum())
+
+
+def test_far_lines_are_bridged() -> None:
+    w = np.zeros((1, 250, 1, 3), np.float32)
+    w[0, [0, 100, 249], 0, 1] = 1, 2, 3
+    stream = conv_stream(w, taps_of((1, 3), (1, 1), (1, 1), 4), 250)
+    assert np.cumsum(stream.indices.astype(int))[np.flatnonzero(stream.values)].tolist() == [0, 400, 996]
+    assert stream.counts.tolist() == [[[0, 3 + 1 + 2, 0]]]
 
 
 def test_fewer_dimensions_are_the_last_ones() -> None:
@@ -169,7 +200,7 @@ def test_tiles_fit(g: Geometry, lanes: int, block: Block) -> None:
 def test_blocks_of_channels_need_lines_of_four() -> None:
     """A kernel so high that bytes cannot tell four channels' lines apart has single entries."""
     for height, block in ((60, Block(1, 4)), (70, SINGLE)):
-        g = Geometry(1, 1, 8, 8, (1, 80, 9), (1, 81 - height, 9), (1, height, 1), (1, 1, 1), (1, 1, 1), (0, 0, 0))
+        g = Geometry(1, 1, 8, 8, (1, 80, 40), (1, 81 - height, 40), (1, height, 1), (1, 1, 1), (1, 1, 1), (0, 0, 0))
         found = tiling(g, 0.1, ENGINES[16], Block(1, 4))
         assert found is not None
         assert found.block == block

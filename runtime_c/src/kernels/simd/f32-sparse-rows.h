@@ -10,26 +10,38 @@ ERT_INLINE void OP(step)(SPARSE_VECTOR *acc, const char *from, SPARSE_VECTOR val
 
 /* The same for n non-zeros of one filter. */
 ERT_INLINE void OP(add)(SPARSE_VECTOR *acc, const float *x, size_t line, const float *values, const uint8_t *indices,
-                        size_t n, int V, bool wide) {
-  const char *const lines = (const char *)x;
-  for (; n >= 4; n -= 4, values += 4, indices += wide ? 8 : 4) {
+                        size_t n, int V, ert_sparse_indices indexed) {
+  const bool gaps = indexed == ERT_SPARSE_GAP;
+  const size_t bytes = ert_sparse_index_bytes(indexed);
+  const char *from = (const char *)x;
+  for (; n >= 4; n -= 4, values += 4, indices += 4 * bytes) {
     const SPARSE_VECTOR weights = OP(four)(values);
-    const uint64_t four = sparse_four_indices(indices, wide);
-    OP(step)(acc, lines + sparse_index(four, 0, wide) * line, OP(lane)(weights, 0), V);
-    OP(step)(acc, lines + sparse_index(four, 1, wide) * line, OP(lane)(weights, 1), V);
-    OP(step)(acc, lines + sparse_index(four, 2, wide) * line, OP(lane)(weights, 2), V);
-    OP(step)(acc, lines + sparse_index(four, 3, wide) * line, OP(lane)(weights, 3), V);
+    const uint64_t four = sparse_four_indices(indices, indexed);
+    const char *at = from + sparse_index(four, 0, indexed) * line;
+    OP(step)(acc, at, OP(lane)(weights, 0), V);
+    at = (gaps ? at : from) + sparse_index(four, 1, indexed) * line;
+    OP(step)(acc, at, OP(lane)(weights, 1), V);
+    at = (gaps ? at : from) + sparse_index(four, 2, indexed) * line;
+    OP(step)(acc, at, OP(lane)(weights, 2), V);
+    at = (gaps ? at : from) + sparse_index(four, 3, indexed) * line;
+    OP(step)(acc, at, OP(lane)(weights, 3), V);
+    if (gaps) from = at;
   }
-  for (; n > 0; n--, values++, indices += wide ? 2 : 1)
-    OP(step)(acc, lines + sparse_one_index(indices, wide) * line, *values - (SPARSE_VECTOR){0}, V);
+  for (; n > 0; n--, values++, indices += bytes) {
+    const char *at = from + sparse_one_index(indices, indexed) * line;
+    OP(step)(acc, at, *values - (SPARSE_VECTOR){0}, V);
+    if (gaps) from = at;
+  }
 }
 
 /* The same for n places of four non-zeros each, whose lines are `deep` bytes apart. */
 ERT_INLINE void OP(add_deep)(SPARSE_VECTOR *acc, const float *x, size_t line, size_t deep, const float *values,
-                             const uint8_t *indices, size_t n, int V, bool wide) {
-  for (; n > 0; n--, values += 4, indices += wide ? 2 : 1) {
+                             const uint8_t *indices, size_t n, int V, ert_sparse_indices indexed) {
+  const char *lines = (const char *)x;
+  for (; n > 0; n--, values += 4, indices += ert_sparse_index_bytes(indexed)) {
     const SPARSE_VECTOR weights = OP(four)(values);
-    const char *from = (const char *)x + sparse_one_index(indices, wide) * line;
+    const char *from = lines + sparse_one_index(indices, indexed) * line;
+    if (indexed == ERT_SPARSE_GAP) lines = from;
     OP(step)(acc, from, OP(lane)(weights, 0), V);
     OP(step)(acc, from = sparse_on(from, deep), OP(lane)(weights, 1), V);
     OP(step)(acc, from = sparse_on(from, deep), OP(lane)(weights, 2), V);
@@ -39,9 +51,12 @@ ERT_INLINE void OP(add_deep)(SPARSE_VECTOR *acc, const float *x, size_t line, si
 
 /* acc += value * line, for n places at which four filters have weights: each line is loaded once. */
 ERT_INLINE void OP(add_four)(SPARSE_VECTOR (*acc)[SPARSE_MOST / SPARSE_VL], const float *x, size_t line,
-                             const float *values, const uint8_t *indices, size_t n, int V, bool wide) {
-  for (; n > 0; n--, values += 4, indices += wide ? 2 : 1) {
-    const float *from = (const float *)(const void *)((const char *)x + sparse_one_index(indices, wide) * line);
+                             const float *values, const uint8_t *indices, size_t n, int V, ert_sparse_indices indexed) {
+  const char *lines = (const char *)x;
+  for (; n > 0; n--, values += 4, indices += ert_sparse_index_bytes(indexed)) {
+    const char *at = lines + sparse_one_index(indices, indexed) * line;
+    const float *from = (const float *)(const void *)at;
+    if (indexed == ERT_SPARSE_GAP) lines = at;
 #pragma GCC unroll 24
     for (int v = 0; v < V; v++) {
       const SPARSE_VECTOR pixels = OP(load)(from + v * SPARSE_VL);
@@ -114,13 +129,19 @@ ERT_INLINE void OP(finish)(const ert_sparse *s, size_t filter, const SPARSE_VECT
 
 /* F filters together, 1 or 4, have one group of places, of D channels each, 1 or 4, or several with shifts between them, or
  * several that begin at columns of their own. All tiles but the last leave their sums in s->sums. */
-ERT_INLINE void OP(rows)(const ert_sparse *s, int F, int D, int V, bool single, bool shift, bool wide, bool ends) {
+ERT_INLINE void OP(rows)(const ert_sparse *s, int F, int D, int V, bool single, bool shift, ert_sparse_indices indexed,
+                         bool ends) {
   const float *const x = s->x;
   const float *values = s->values;
   const uint8_t *indices = s->indices, *counts = s->counts;
   const size_t line = s->line * sizeof(float), last = s->groups - 1;
   float *sums = s->sums;
-  for (size_t filter = 0; filter < s->filters; filter += (size_t)F, counts += s->counts_row) {
+  for (size_t i = 0; i < s->filters; i += (size_t)F, counts += s->counts_row) {
+    size_t filter = i;
+    if (s->sorted) {
+      filter = ert_sparse_filter(i, counts, (size_t)F);
+      sums = s->sums + filter * s->sums_filter;
+    }
     SPARSE_VECTOR acc[4][SPARSE_MOST / SPARSE_VL];
 #pragma GCC unroll 4
     for (int f = 0; f < F; f++)
@@ -130,12 +151,12 @@ ERT_INLINE void OP(rows)(const ert_sparse *s, int F, int D, int V, bool single, 
       const size_t n = counts[g];
       const float *from = single || shift ? x : x + s->columns[g];
       if (F == 4)
-        OP(add_four)(acc, from, line, values, indices, n, V, wide);
+        OP(add_four)(acc, from, line, values, indices, n, V, indexed);
       else if (D == 4)
-        OP(add_deep)(acc[0], from, line, s->deep * sizeof(float), values, indices, n, V, wide);
+        OP(add_deep)(acc[0], from, line, s->deep * sizeof(float), values, indices, n, V, indexed);
       else
-        OP(add)(acc[0], from, line, values, indices, n, V, wide);
-      values += n * (size_t)(F * D), indices += wide ? 2 * n : n;
+        OP(add)(acc[0], from, line, values, indices, n, V, indexed);
+      values += n * (size_t)(F * D), indices += n * ert_sparse_index_bytes(indexed);
       if (single || g == last) break;
       if (!shift) continue;
 #pragma GCC unroll 4
@@ -156,37 +177,37 @@ ERT_INLINE void OP(rows)(const ert_sparse *s, int F, int D, int V, bool single, 
   }
 }
 
-/* KIND(V, name, single, shift, wide): all kinds of filters. */
-#define SPARSE_KINDS(V, KIND)         \
-  KIND(V, single, true, false, false) \
-  KIND(V, shift, false, true, false)  \
-  KIND(V, apart, false, false, s->wide) KIND(V, wide_shift, false, true, true)
-#define SPARSE_KIND(V, name, single, shift, wide)                                                       \
-  static void OP(name##_##V)(const ert_sparse *s) { OP(rows)(s, 1, 1, V, single, shift, wide, false); } \
-  static void OP(name##_last_##V)(const ert_sparse *s) { OP(rows)(s, 1, 1, V, single, shift, wide, true); }
+/* KIND(V, name, single, shift, indexed): all kinds of filters. */
+#define SPARSE_KINDS(V, KIND)                   \
+  KIND(V, single, true, false, ERT_SPARSE_LINE) \
+  KIND(V, shift, false, true, ERT_SPARSE_LINE)  \
+  KIND(V, gap_shift, false, true, ERT_SPARSE_GAP) KIND(V, any, false, s->shift, s->indexed)
+#define SPARSE_KIND(V, name, single, shift, indexed)                                                       \
+  static void OP(name##_##V)(const ert_sparse *s) { OP(rows)(s, 1, 1, V, single, shift, indexed, false); } \
+  static void OP(name##_last_##V)(const ert_sparse *s) { OP(rows)(s, 1, 1, V, single, shift, indexed, true); }
 #define SPARSE_DEFINE(V) SPARSE_KINDS(V, SPARSE_KIND)
 SPARSE_COUNTS(SPARSE_DEFINE)
 #undef SPARSE_KIND
-#define SPARSE_KIND(V, name, single, shift, wide)                                                              \
-  static void OP(four_##name##_##V)(const ert_sparse *s) { OP(rows)(s, 4, 1, V, single, shift, wide, false); } \
-  static void OP(four_##name##_last_##V)(const ert_sparse *s) { OP(rows)(s, 4, 1, V, single, shift, wide, true); }
+#define SPARSE_KIND(V, name, single, shift, indexed)                                                              \
+  static void OP(four_##name##_##V)(const ert_sparse *s) { OP(rows)(s, 4, 1, V, single, shift, indexed, false); } \
+  static void OP(four_##name##_last_##V)(const ert_sparse *s) { OP(rows)(s, 4, 1, V, single, shift, indexed, true); }
 SPARSE_FOURS(SPARSE_DEFINE)
 #undef SPARSE_DEFINE
-#define SPARSE_DEFINE(V)                                                                                     \
-  static void OP(deep_##V)(const ert_sparse *s) { OP(rows)(s, 1, 4, V, true, false, false, false); }         \
-  static void OP(deep_last_##V)(const ert_sparse *s) { OP(rows)(s, 1, 4, V, true, false, false, true); }     \
-  static void OP(deep_shift_##V)(const ert_sparse *s) { OP(rows)(s, 1, 4, V, false, true, false, s->last); } \
-  static void OP(deep_any_##V)(const ert_sparse *s) { OP(rows)(s, 1, 4, V, false, s->shift, s->wide, s->last); }
+#define SPARSE_DEFINE(V)                                                                                               \
+  static void OP(deep_##V)(const ert_sparse *s) { OP(rows)(s, 1, 4, V, true, false, ERT_SPARSE_LINE, false); }         \
+  static void OP(deep_last_##V)(const ert_sparse *s) { OP(rows)(s, 1, 4, V, true, false, ERT_SPARSE_LINE, true); }     \
+  static void OP(deep_shift_##V)(const ert_sparse *s) { OP(rows)(s, 1, 4, V, false, true, ERT_SPARSE_LINE, s->last); } \
+  static void OP(deep_any_##V)(const ert_sparse *s) { OP(rows)(s, 1, 4, V, false, s->shift, s->indexed, s->last); }
 SPARSE_COUNTS(SPARSE_DEFINE)
 #undef SPARSE_DEFINE
 #undef SPARSE_KIND
 
 /* By number of accumulators, kind and whether the tile is the last one. */
-#define SPARSE_KIND(V, name, single, shift, wide) {OP(name##_##V), OP(name##_last_##V)},
-#define SPARSE_ENTRY(V)                           [V] = {SPARSE_KINDS(V, SPARSE_KIND)},
+#define SPARSE_KIND(V, name, single, shift, indexed) {OP(name##_##V), OP(name##_last_##V)},
+#define SPARSE_ENTRY(V)                              [V] = {SPARSE_KINDS(V, SPARSE_KIND)},
 static void (*const OP(functions)[][4][2])(const ert_sparse *s) = {SPARSE_COUNTS(SPARSE_ENTRY)};
 #undef SPARSE_KIND
-#define SPARSE_KIND(V, name, single, shift, wide) {OP(four_##name##_##V), OP(four_##name##_last_##V)},
+#define SPARSE_KIND(V, name, single, shift, indexed) {OP(four_##name##_##V), OP(four_##name##_last_##V)},
 static void (*const OP(four_functions)[][4][2])(const ert_sparse *s) = {SPARSE_FOURS(SPARSE_ENTRY)};
 #undef SPARSE_ENTRY
 #undef SPARSE_KIND
@@ -196,11 +217,11 @@ static void (*const OP(deep_functions)[][4])(const ert_sparse *s) = {SPARSE_COUN
 #undef SPARSE_ENTRY
 
 static void OP(choose)(const ert_sparse *s) {
-  const bool single = s->groups == 1 && s->columns[0] == 0 && !s->wide;
-  const int kind = single ? 0 : !s->shift ? 2 : s->wide ? 3 : 1;
+  const bool lines = s->indexed == ERT_SPARSE_LINE, single = s->groups == 1 && s->columns[0] == 0 && lines;
+  const int kind = single ? 0 : !s->shift || s->indexed == ERT_SPARSE_WIDE_LINE ? 3 : lines ? 1 : 2;
   const size_t vectors = (s->floats + SPARSE_VL - 1) / SPARSE_VL;
   if (s->deep != 0) {
-    OP(deep_functions)[vectors][single ? (s->last ? 1 : 0) : s->shift && !s->wide ? 2 : 3](s);
+    OP(deep_functions)[vectors][single ? (s->last ? 1 : 0) : s->shift && lines ? 2 : 3](s);
     return;
   }
   (s->together == 1 ? OP(functions) : OP(four_functions))[vectors][kind][s->last](s);

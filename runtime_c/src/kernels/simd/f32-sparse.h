@@ -65,18 +65,18 @@ ERT_INLINE vf sparse_even(vf a, vf b) { return (vf)vuzp1q_f32((float32x4_t)a, (f
 #endif
 
 /* Four indices, one of them, and one alone. */
-ERT_INLINE uint64_t sparse_four_indices(const uint8_t *indices, bool wide) {
+ERT_INLINE uint64_t sparse_four_indices(const uint8_t *indices, ert_sparse_indices indexed) {
   uint64_t eight;
   uint32_t four;
-  if (wide) return memcpy(&eight, indices, sizeof eight), eight;
+  if (indexed == ERT_SPARSE_WIDE_LINE) return memcpy(&eight, indices, sizeof eight), eight;
   return memcpy(&four, indices, sizeof four), four;
 }
-ERT_INLINE size_t sparse_index(uint64_t four, int i, bool wide) {
-  return wide ? four >> 16 * i & (ERT_SPARSE_WIDE_LINES - 1) : four >> 8 * i & 255;
+ERT_INLINE size_t sparse_index(uint64_t four, int i, ert_sparse_indices indexed) {
+  return indexed == ERT_SPARSE_WIDE_LINE ? four >> 16 * i & (ERT_SPARSE_WIDE_LINES - 1) : four >> 8 * i & 255;
 }
-ERT_INLINE size_t sparse_one_index(const uint8_t *indices, bool wide) {
+ERT_INLINE size_t sparse_one_index(const uint8_t *indices, ert_sparse_indices indexed) {
   uint16_t index;
-  if (!wide) return *indices;
+  if (indexed != ERT_SPARSE_WIDE_LINE) return *indices;
   return memcpy(&index, indices, sizeof index), index & (ERT_SPARSE_WIDE_LINES - 1);
 }
 

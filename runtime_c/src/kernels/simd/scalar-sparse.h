@@ -8,22 +8,22 @@
 
 static size_t sparse_index(const ert_sparse *s, const uint8_t *indices) {
   uint16_t index;
-  if (!s->wide) return *indices;
+  if (s->indexed != ERT_SPARSE_WIDE_LINE) return *indices;
   memcpy(&index, indices, sizeof index);
   return index % ERT_SPARSE_WIDE_LINES;
 }
 
-static void sparse_pixel(const ert_sparse *s, const float *values, const uint8_t *indices, size_t filter, size_t row,
-                         size_t pixel) {
-  const uint8_t *counts = s->counts + (ptrdiff_t)(filter / s->together) * s->counts_row;
+static void sparse_pixel(const ert_sparse *s, const float *values, const uint8_t *indices, const uint8_t *counts,
+                         size_t filter, size_t row, size_t pixel) {
   const float *x = s->x + row * s->line + pixel;
   float *y = s->y + (ptrdiff_t)filter * s->y_filter + (ptrdiff_t)row * s->y_row + (ptrdiff_t)pixel;
   float *between = s->sums + filter * s->sums_filter + row * s->line + pixel;
   float sum = 0;
   const size_t channels = s->deep != 0 ? 4 : 1;
   for (size_t g = 0; g < s->groups; g++)
-    for (size_t n = counts[g]; n > 0; n--, indices += s->wide ? 2 : 1) {
-      const float *from = x + s->columns[g] + sparse_index(s, indices) * s->line;
+    for (size_t n = counts[g], line = 0; n > 0; n--, indices += ert_sparse_index_bytes(s->indexed)) {
+      line = (s->indexed == ERT_SPARSE_GAP ? line : 0) + sparse_index(s, indices);
+      const float *from = x + s->columns[g] + line * s->line;
       for (size_t i = 0; i < channels; i++, values += s->together) sum += *values * from[i * s->deep];
     }
   sum += s->first ? s->bias ? s->bias[filter] : 0.0f : *between;
@@ -42,14 +42,15 @@ static void sparse_run(const ert_sparse *s) {
   const size_t each = s->deep != 0 ? 4 : s->together;
   const float *values = s->values;
   const uint8_t *indices = s->indices;
-  for (size_t filter = 0; filter < s->filters; filter++) {
-    for (size_t row = 0; row < s->rows; row++)
-      for (size_t pixel = 0; pixel < s->pixels; pixel++) sparse_pixel(s, values, indices, filter, row, pixel);
-    values++; /* that of the next filter at the same place */
-    if ((filter + 1) % s->together != 0) continue;
-    const uint8_t *counts = s->counts + (ptrdiff_t)(filter / s->together) * s->counts_row;
-    values -= s->together;
-    for (size_t g = 0; g < s->groups; g++) values += counts[g] * each, indices += counts[g] * (s->wide ? 2u : 1u);
+  const uint8_t *counts = s->counts;
+  for (size_t i = 0; i < s->filters; i += s->together, counts += s->counts_row) {
+    const size_t first = s->sorted ? ert_sparse_filter(i, counts, s->together) : i;
+    for (size_t filter = 0; filter < s->together; filter++)
+      for (size_t row = 0; row < s->rows; row++)
+        for (size_t pixel = 0; pixel < s->pixels; pixel++)
+          sparse_pixel(s, values + filter, indices, counts, first + filter, row, pixel);
+    for (size_t g = 0; g < s->groups; g++)
+      values += counts[g] * each, indices += counts[g] * ert_sparse_index_bytes(s->indexed);
   }
 }
 

@@ -170,7 +170,7 @@ typedef struct ert_winograd_output {
 
 /* Inputs of a sparse convolution on their way to scratch (f32-sparse.h): of each channel the same runs, which follow one
  * another: zeros, every `step`-th float of the channel, zeros. Up to ERT_SPARSE_SLACK floats past the last run are written. */
-enum { ERT_SPARSE_SLACK = 16, ERT_SPARSE_WIDE_LINES = 2048 };
+enum { ERT_SPARSE_SLACK = 16, ERT_SPARSE_WIDE_LINES = 2048, ERT_SPARSE_SORTED = 32 };
 typedef struct ert_sparse_run {
   ptrdiff_t from; /* relative to a channel */
   size_t before, count, after;
@@ -185,6 +185,13 @@ typedef struct ert_sparse_copy {
   float *to;
 } ert_sparse_copy;
 
+/* What an index is: a line, in 8 or 16 bits; or how many lines further on it is than the one before in its group. */
+typedef enum ert_sparse_indices { ERT_SPARSE_LINE, ERT_SPARSE_WIDE_LINE, ERT_SPARSE_GAP } ert_sparse_indices;
+
+static inline size_t ert_sparse_index_bytes(ert_sparse_indices indexed) {
+  return indexed == ERT_SPARSE_WIDE_LINE ? 2 : 1;
+}
+
 /* Rows of pixels of some filters, as far as one tile of channels adds to them (f32-sparse.h): sums[filter][row][pixel] +=
  * sum over the filter's non-zeros of value * x[line * (index + row) + column + pixel], the column being that of the
  * non-zero's group. The first tile adds the bias, the last one the residual, before it clips the sums and stores
@@ -193,12 +200,13 @@ typedef struct ert_sparse {
   const float *x; /* aligned to vectors, as `line` is if there are several rows */
   size_t line;
   const float *values;
-  const uint8_t *indices; /* or uint16_t, if `wide`, counted modulo ERT_SPARSE_WIDE_LINES */
-  bool wide;
+  const uint8_t *indices; /* or uint16_t, counted modulo ERT_SPARSE_WIDE_LINES */
+  ert_sparse_indices indexed;
   size_t together; /* filters that have weights at the same places, 1 or 4: a place has one index and as many values */
   size_t deep; /* 0, or floats between the lines of four channels that a place is of, with four values for one filter */
   const uint8_t *counts; /* [filters / together][groups], rows `counts_row` apart: places of each group */
   ptrdiff_t counts_row;
+  bool sorted; /* the rows of every ERT_SPARSE_SORTED filters: which of these a row is of precedes its counts */
   const ptrdiff_t *columns; /* [groups] */
   size_t groups;
   bool shift; /* the columns are groups - 1, ..., 1, 0, and what lies past `line` may be taken for 0 in the last row */
@@ -213,6 +221,11 @@ typedef struct ert_sparse {
   bool first, last;
   float lo, hi; /* limits of the outputs; may be infinite */
 } ert_sparse;
+
+/* The first of the `together` filters of a sorted row of counts, which would be `filter` if rows were not sorted. */
+static inline size_t ert_sparse_filter(size_t filter, const uint8_t *counts, size_t together) {
+  return filter / ERT_SPARSE_SORTED * ERT_SPARSE_SORTED + counts[-1] * together;
+}
 
 /* Columns of a tile of a sparse matrix times one row of inputs, or four (f32-sparse-matrix.h): y[column][row] += sum over the
  * column's entries of value * x[place][row]. An entry's place is its index further on than that of the one before. It has one
