@@ -158,6 +158,9 @@ def models() -> Iterator[ModelProto]:
     yield model("Conv", f(1, 20, 6, 9), np.repeat(pruned(5, 20, 3, 3), 4, axis=0), w(20), pads=pads)
     yield model("Conv", f(1, 20, 6, 9), np.repeat(pruned(18, 5, 3, 3), 4, axis=1), w(18), pads=pads)
     yield model("Conv", f(1, 20, 6, 8), np.repeat(pruned(18, 5, 1, 1), 4, axis=1))
+    yield model("Conv", f(1, 40, 7, 7), pruned(8, 40, 3, 3), w(8), pads=pads)  # gaps
+    yield model("Conv", f(1, 2, 3, 12), pruned(440, 2, 1, 5), w(440))  # sorted rows
+    yield model("Conv", f(1, 32, 4, 4), np.repeat(pruned(520, 8, 1, 4), 4, axis=1), pads=[0, 1, 0, 2])
     yield model("Gemm", f(2, 300), pruned(300, 20), w(20))
     yield model("Gemm", f(1, 300), np.repeat(pruned(75, 20), 4, axis=0), w(20))
     yield model("Gemm", f(5, 300), np.repeat(pruned(300, 5), 4, axis=1))
