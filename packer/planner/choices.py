@@ -261,7 +261,8 @@ class _Nodes:
         return sorted({min(count, most) for count in (least, 2 * least)})
 
     def want(self, source: int, cut: Cut, depth: int) -> tuple[Piece, ...]:
-        """Ask the source for the tiles of its output that the parts of `cut` read; none if it cannot give them."""
+        """Ask the source for the tiles of its output that the parts of `cut` read; none if it cannot give them, or if
+        some of its channels are not read: channels that a form's grain holds together are made together."""
         node = self.graph.nodes[source]
         output = self.graph.type(node.outputs[0])
         dependence = node.op.dependence([None if n is None else self.graph.type(n) for n in node.inputs])
@@ -270,8 +271,8 @@ class _Nodes:
             box = part.reads[0] if part is not None else None
             if box is None or 0 in extents_of(box):
                 return ()
-            for span, extent, kind in zip(box, output.shape, dependence, strict=True):
-                if kind is Dependence.FULL and span != (0, extent):
+            for axis, (span, extent, kind) in enumerate(zip(box, output.shape, dependence, strict=True)):
+                if (axis < TILE_AXIS or kind is Dependence.FULL) and span != (0, extent):
                     return ()
             takes.append(Piece(tile.core, box))
         tiles = Split(cut.split.name, tuple(takes))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from packer.ir import DType, Graph, Node, TensorType, Value
-from packer.ir.ops import Conv, MatMul
+from packer.ir.ops import Conv, MatMul, Pad
 from packer.planner import make_plan
 from packer.planner.choices import choices_of
 from packer.planner.costs import Costs
@@ -95,6 +95,21 @@ def test_splits_of_different_pieces_are_not_confused(seed: int) -> None:
     chosen = sample(problem, np.random.default_rng(seed)).chosen
     choices = [own[i] for own, i in zip(problem.choices, chosen, strict=True)]
     prove(graph, schedule(graph, problem.costs.target, choices, cores))
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_filters_that_are_sorted_together_stay_together(cores: int) -> None:
+    """Whoever reads a part of them in tiles: here all but the last 16."""
+    weights = (np.random.default_rng(0).random((1024, 512, 1, 1)) < 0.1).astype(np.float32)
+    conv, crop = Conv((1, 1), (0, 0, 0, 0), (1, 1)), Pad((0, 0, 0, 0, 0, -16, 0, 0))
+    values = [Value("x", TensorType(DType.F32, (1, 512, 30, 30))), Value.constant("w", weights)]
+    values.append(Value("y", conv.infer([value.type for value in values])[0]))
+    values.append(Value("z", crop.infer([values[-1].type])[0]))
+    nodes = Node(conv, ("x", "w"), ("y",)), Node(crop, ("y",), ("z",))
+    graph = Graph("g", ("x",), ("z",), nodes, {value.name: value for value in values})
+    found = [c for c in choices_of(graph, on(resolve("cpu"), cores), cores)[0] if c.form.grain == (1, 32, 1, 1)]
+    assert found
+    assert all(end % 32 == 0 for c in found for p in c.split.pieces for end in p.box[1])
 
 
 @pytest.mark.parametrize("cores", [2, 5])
