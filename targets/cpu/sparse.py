@@ -163,6 +163,7 @@ def conv_stream(
 def _bridge(stored: np.ndarray, lines: np.ndarray) -> None:
     """Marks further places [rows, groups, places] as stored so that an index reaches from each to the next one, whose
     `lines` [groups, places] ascend."""
+    assert (np.diff(lines, prepend=0) <= _FAR).all(), "an index reaches the next place"
     for g, own in enumerate(lines):
         while True:
             row, place = np.nonzero(stored[:, g])

@@ -89,7 +89,7 @@ def tiling(g: Geometry, density: float, engine: Engine, block: Block) -> Tiling 
             break
         window, windows = (_strips(part, taps, limits, rows) for part in (g, rows_half))
         spilled = _SPILLED if flat or block.channels == 1 else 1.0
-        lines = MOST_LINES if not flat and window.line <= _NARROW else BYTE_LINES
+        lines = BYTE_LINES if flat or window.line > _NARROW else _most_lines(taps, block.channels)
         for channels in _channels(g, taps, lines, block.channels):
             strips, halves = (_flat(part, limits, channels) for part in (g, rows_half)) if flat else (window, windows)
             if channels > block.channels and not _fits(
@@ -142,14 +142,22 @@ def _fits(channel: int, channels: int, l1_bytes: int, spilled: float) -> bool:
 
 def _channels(g: Geometry, taps: Taps, lines: int, deep: int) -> list[int]:
     """Channels of a tile such that it has at most so many lines and counts are bytes, in tiles as even as can be, in
-    whole blocks of `deep` channels."""
+    whole blocks of `deep` channels; a single one too, which any first cache holds."""
     of_group = max(map(taps.group.count, range(len(taps.shifts))))
     most, blocks = min(lines // taps.lines, 255 * deep // of_group) // deep, -(-max(g.channels, 1) // deep)
     if most == 0:
         return []
     fewest = -(-blocks // most)
     tiles = (fewest, fewest * 3 // 2, fewest * 2, fewest * 3, fewest * 4)
-    return sorted({-(-blocks // n) * deep for n in tiles})
+    return sorted({-(-blocks // n) * deep for n in tiles} | ({1} if deep == 1 else set()))
+
+
+def _most_lines(taps: Taps, deep: int) -> int:
+    """Lines of a tile of blocks of `deep` channels that gaps can tell: those of one block if no index reaches from the
+    last taps of a group to the first ones in the next block."""
+    groups = [[line for line, of in zip(taps.line, taps.group, strict=True) if of == i] for i in set(taps.group)]
+    far = max(deep * taps.lines + min(group) - max(group) for group in groups)
+    return MOST_LINES if far < BYTE_LINES else max(BYTE_LINES, deep * taps.lines)
 
 
 def _flat(g: Geometry, limits: _Limits, channels: int) -> _Strips:

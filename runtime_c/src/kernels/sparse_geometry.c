@@ -162,7 +162,7 @@ edgert_status ert_sparse_geometry_read(const ert_prepare *p, bool joined, ert_sp
   if (pointwise && out->rows != 1)
     return ert_reject(p, "attribute 'rows'", "1 for a kernel of one tap", "%" PRId64, out->rows);
   if (!list_lines(out) || out->tile * out->lines > ERT_SPARSE_WIDE_LINES)
-    return ert_reject(p, "lines of a tile", "as many as indices can tell apart", "more than %d", ERT_SPARSE_WIDE_LINES);
+    return ert_reject(p, "lines of a tile", "at most 2048, and 256 of a channel", "more");
   const bool bytes = p->step->in[2]->dtype != EDGERT_U16, gaps = bytes && out->tile * out->lines > ERT_SPARSE_LINES;
   out->indexed = gaps ? ERT_SPARSE_GAP : bytes ? ERT_SPARSE_LINE : ERT_SPARSE_WIDE_LINE;
   out->behind = gaps ? 0 : bytes ? ERT_SPARSE_LINES : ERT_SPARSE_WIDE_LINES;

@@ -7,7 +7,7 @@
 #include "kernels/simd/simd.h"
 
 enum {
-  ERT_SPARSE_LINES = 256,   /* of a channel, and of a tile if indices are bytes */
+  ERT_SPARSE_LINES = 256,   /* of a channel, and of a tile if indices are lines in 8 bits */
   ERT_SPARSE_KERNEL = 4096, /* taps along a dimension */
 };
 
@@ -30,7 +30,7 @@ typedef struct ert_sparse_geometry {
   int64_t tile, tiles; /* channels of a tile, and how many there are */
   int64_t lines, line; /* of a channel; floats of one */
   ert_sparse_indices indexed;
-  int64_t behind;        /* lines that indices can tell which a tile need not have: none that are proven */
+  int64_t behind;        /* lines behind a tile that indices may lead to; none if they are gaps, which are proven */
   int64_t groups, reach; /* different columns at which taps begin; the last one */
   bool shift;            /* the columns are all from `reach` to 0: accumulators may be shifted instead */
   int64_t chunk;         /* rows that are summed up at once */

@@ -206,6 +206,23 @@ def test_blocks_of_channels_need_lines_of_four() -> None:
         assert found.block == block
 
 
+def test_gaps_reach_the_next_block() -> None:
+    """A group has taps in few of a channel's many lines; those of the next block are farther than an index goes."""
+    for block in (SINGLE, Block(1, 4)):
+        g = Geometry(1, 1, 64, 64, (3, 14, 14), (1, 7, 7), (3, 3, 3), (1, 2, 2), (1, 1, 1), (0, 1, 1))
+        found = tiling(g, 0.1, Engine(16, 2.0, 4.0, 49152), block)
+        assert found is not None
+        taps, w = taps_of(g.kernel, g.stride, g.dilation, found.rows), np.zeros((64, 64, *g.kernel), np.float32)
+        w[:, :: found.channels] = w[:, found.channels - 1 :: found.channels] = 1
+        stream = conv_stream(w, taps, found.channels, found.block)
+        assert stream.values.sum() == w.sum()
+
+
+def test_a_small_cache_holds_some_tile() -> None:
+    g = Geometry(1, 1, 512, 64, (1, 4, 4), (1, 4, 4), (1, 3, 3), (1, 1, 1), (1, 12, 12), (0, 12, 12))
+    assert tiling(g, 0.1, replace(ENGINES[4], l1_bytes=16384), SINGLE) is not None
+
+
 @pytest.mark.parametrize(("zero", "found"), [(0, Block(1, 4)), (1, Block(1, 4)), (9, SINGLE)])
 def test_zeros_in_blocks(zero: int, found: Block) -> None:
     """A few are stored for the sake of blocks: up to one in fifty."""

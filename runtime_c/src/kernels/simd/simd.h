@@ -193,14 +193,14 @@ static inline size_t ert_sparse_index_bytes(ert_sparse_indices indexed) {
 }
 
 /* Rows of pixels of some filters, as far as one tile of channels adds to them (f32-sparse.h): sums[filter][row][pixel] +=
- * sum over the filter's non-zeros of value * x[line * (index + row) + column + pixel], the column being that of the
+ * sum over the filter's non-zeros of value * x[line * (its line + row) + column + pixel], the column being that of the
  * non-zero's group. The first tile adds the bias, the last one the residual, before it clips the sums and stores
  * them to y. */
 typedef struct ert_sparse {
   const float *x; /* aligned to vectors, as `line` is if there are several rows */
   size_t line;
   const float *values;
-  const uint8_t *indices; /* or uint16_t, counted modulo ERT_SPARSE_WIDE_LINES */
+  const uint8_t *indices; /* lines of 16 bits are counted modulo ERT_SPARSE_WIDE_LINES */
   ert_sparse_indices indexed;
   size_t together; /* filters that have weights at the same places, 1 or 4: a place has one index and as many values */
   size_t deep; /* 0, or floats between the lines of four channels that a place is of, with four values for one filter */
