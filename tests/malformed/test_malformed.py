@@ -77,7 +77,7 @@ FILES: tuple[tuple[str, bytes, str, str], ...] = (
     ("part of the magic", GOOD[:5], "truncated", "128 bytes"),
     ("part of the header", GOOD[:127], "truncated", "128 bytes"),
     ("major version 0", put(8, "H", 0), "version", "version 1.0"),
-    ("major version 2", put(8, "H", 2), "version", "got 2.3"),
+    ("major version 2", put(8, "H", 2), "version", "got 2.2"),
     ("minor version 4", put(10, "H", 4), "version", "got 1.4"),
     ("flags", put(12, "I", 1 << 31), "version", "flags 2147483648"),
     ("last byte missing", GOOD[:-1], "truncated", "length of the file"),
