@@ -31,7 +31,7 @@ from targets.cpu.depthwise import tap_lists
 from targets.cpu.packing import block16, depth16, lines, weight16
 from targets.cpu.precision import LINES, halves, is_stream, rounded, stored_type
 from targets.cpu.quantized import lower_quantized
-from targets.cpu.sparse import Stream, conv_stream, matrix_stream, taps_of
+from targets.cpu.sparse import UNSORTED, Stream, conv_stream, matrix_stream, taps_of
 from targets.cpu.tiling import Engine, Tiling, tiling
 from targets.cpu.winograd import is_lean, tile_of, transformed
 from targets.machine import Machine
@@ -168,7 +168,8 @@ def _im2col(graph: Graph, node: Node, form: Form) -> Lowered:
 
 
 def tiling_of(graph: Graph, node: Node, machine: Machine) -> Tiling:
-    """That of a sparse convolution: it suits the whole of it on the fastest core, whatever parts it is cut into."""
+    """That of a sparse convolution: it suits the whole of it on the fastest core, whatever parts it is cut into.
+    Filters of very different numbers of weights are not sorted: cores share them by sixteens."""
     op, core = node.op, machine.cores[0]
     assert isinstance(op, Conv)
     types = tuple(None if name is None else graph.type(name) for name in node.inputs)
@@ -177,7 +178,7 @@ def tiling_of(graph: Graph, node: Node, machine: Machine) -> Tiling:
     engine = Engine(lanes, core.flops_per_cycle / (2 * lanes), core.fma_latency, core.l1_bytes)
     found = tiling(geometry(whole_node), graph.density(node.inputs[1]), engine, graph.block(node.inputs[1], op.group))
     assert found is not None
-    return found
+    return found if graph.nonzeros(node.inputs[1], 0) is None else replace(found, order=UNSORTED)
 
 
 def _conv_sparse(graph: Graph, node: Node, machine: Machine, stored: DType) -> Lowered:
