@@ -19,6 +19,7 @@ from packer.passes.nest_concats import nest_concats
 from packer.passes.recognise_quantized import recognise_quantized
 from packer.passes.recognise_swish import recognise_swish
 from packer.passes.remove_dead import remove_dead
+from packer.passes.remove_outside_taps import remove_outside_taps
 from packer.passes.remove_unread_channels import remove_unread_channels
 from packer.passes.scale_integer import scale_integer
 from packer.passes.simplify_movement import simplify_movement
@@ -34,6 +35,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     simplify_movement,
     nest_concats,
     fuse_pad,
+    remove_outside_taps,
     make_scale_shift,
     fold_scale,
     fuse_bias,
