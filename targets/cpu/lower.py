@@ -178,7 +178,7 @@ def tiling_of(graph: Graph, node: Node, machine: Machine) -> Tiling:
     engine = Engine(lanes, core.flops_per_cycle / (2 * lanes), core.fma_latency, core.l1_bytes)
     found = tiling(geometry(whole_node), graph.density(node.inputs[1]), engine, graph.block(node.inputs[1], op.group))
     assert found is not None
-    return found if graph.nonzeros(node.inputs[1], 0) is None else replace(found, order=UNSORTED)
+    return found if graph.nonzeros(node.inputs[1] or "", 0) is None else replace(found, order=UNSORTED)
 
 
 def _conv_sparse(graph: Graph, node: Node, machine: Machine, stored: DType) -> Lowered:
