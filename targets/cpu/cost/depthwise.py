@@ -17,9 +17,8 @@ from targets.cpu.cost.window import inside
 __all__ = ["depthwise_seconds"]
 
 _MOST = {16: 14, 8: 6, 4: 6}  # pixels of a tile, by the floats of a vector
-_TAP_ROW = 17.0  # cycles of a tile to go on to the next row of taps
-_BORDER = 22.0  # cycles of an output whose taps do not all lie inside
-_WHOLE_TAP_ROW, _WHOLE_ROW = 12.0, 43.0  # of tiles of three taps that take whole rows: of a row of taps, of outputs
+_TAPS = 12.0  # cycles of a tile to go on to the next taps: up to three neighbours where they share inputs
+_ROW = 43.0  # of a row of outputs
 
 
 def depthwise_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
@@ -30,19 +29,12 @@ def depthwise_seconds(work: Work, form: Form, distances: Sequence[float], at: At
     blocks = -(-work.outputs[0].shape[1] // 16) * g.images
     spans = [inside(g.inside[d], g.out[d], g.kernel[d], g.stride[d], g.dilation[d], g.pad[d]) for d in range(3)]
     depth = spans[0][0] * spans[1][0]  # rows of taps of all rows of outputs
-    within, width = spans[2][1], g.kernel[2]
-    if at.lanes == 16 and width == 3 and g.dilation[2] == 1 and g.stride[2] <= 2 and g.pad[2] <= 1:
-        tiles = -(-g.out[2] // _MOST[at.lanes])
-        tap = max(g.out[2] / at.fma, tiles * at.latency)
-        cycles = depth * (width * tap + tiles * _WHOLE_TAP_ROW)
-        cycles += g.out[0] * g.out[1] * (_WHOLE_ROW + g.out[2] / at.load)
-    else:
-        tiles = -(-within // _MOST[at.lanes])
-        tap = max((within + tiles) * vectors / at.load * 0.9, within * vectors / at.fma, tiles * at.latency)
-        cycles = depth * (width * tap + tiles * _TAP_ROW)
-        border = spans[2][0] - within * width
-        cycles += g.out[0] * g.out[1] * (g.out[2] - within) * _BORDER
-        cycles += depth * border * max(at.latency, 2 * vectors / at.load)
+    tiles, shared = -(-g.out[2] // _MOST[at.lanes]), at.lanes == 16 and g.dilation[2] == 1 and g.stride[2] <= 2
+    steps = -(-g.kernel[2] // 3) if shared else g.kernel[2]
+    products = spans[2][0] * vectors
+    taps = products / at.fma if shared else max(products / at.load * 0.9, products / at.fma)
+    cycles = depth * (max(taps, g.kernel[2] * tiles * at.latency) + steps * tiles * _TAPS)
+    cycles += g.out[0] * g.out[1] * (_ROW + g.out[2] * vectors / at.load)
     busy = blocks * cycles * at.cycle / at.efficiency.depthwise
     busy += 0.5 * operands(work, form, distances, at)
     extra = activation_cycles(op.activation, 1.0, at) * stored(work.outputs[0], form.outputs[0]) / 4 / at.lanes

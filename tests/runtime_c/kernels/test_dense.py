@@ -66,6 +66,18 @@ def test_conv_depthwise(rank: int) -> None:
         check_conv(rng, rank, choice(rng, 1, 3, 16, 17, 40), 1, 1)
 
 
+@pytest.mark.parametrize("width", [1, 2, 3, 5, 7, 8, 14, 15, 28, 29, 43])
+def test_conv_depthwise_rows(width: int) -> None:
+    """Kernels of any width over rows narrower than one, of one tile and of several, some taps outside at both ends."""
+    rng = np.random.default_rng(width)
+    for taps in range(1, 10):
+        for stride, dilation in ((1, 1), (2, 1), (3, 1), (1, 2), (2, 3)):
+            pad = (taps - 1) * dilation // 2
+            op = Conv((1, stride), (1, pad, 1, (taps - 1) * dilation - pad), (1, dilation), 16)
+            x, w = random_array(rng, (1, 16, 3, width), DType.F32), weights(rng, 16, 1, 3, taps)
+            agree("conv_depthwise", op, [(x, BLOCK16), (w[:, 0], DEPTH16)], exact(op, x, w), BLOCK16)
+
+
 def test_conv_cut_into_parts_of_rows() -> None:
     for case in cases_in_parts(np.random.default_rng(20)):
         for layout in (PLANAR, BLOCK16):
