@@ -29,7 +29,8 @@ ROOT = Path(__file__).resolve().parent
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """How a peer runs: by which function of peer_worker.py, in which environment, with which further settings.
+    """How a peer runs: by which function of peer_worker.py, in which environment (ours in none), with which further
+    settings.
 
     `form`: what it loads, "onnx" or what conversions.py converts that to. `reduced`: computes in less than float32.
     """
@@ -43,6 +44,7 @@ class Engine:
 
 ENGINES = {
     "edgert": Engine("edgert", "", "edge", {"integrity": "metadata"}),
+    "edgert-dense": Engine("edgert", "", "edge", {"integrity": "metadata"}),  # on the same network without zeros
     "edgert-bf16": Engine("edgert", "", "edge-bf16", {"integrity": "metadata"}, reduced=True),
     "onnxruntime": Engine("onnxruntime", "onnxruntime"),
     "openvino": Engine("openvino", "openvino", settings={"precision": "f32"}),

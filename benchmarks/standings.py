@@ -8,9 +8,22 @@ from dataclasses import dataclass
 from benchmarks.peers import ENGINES
 from benchmarks.report import geometric_mean, table
 
-__all__ = ["BASE", "US", "Case", "Row", "best_peer", "group_of", "label", "show", "slower", "speedups_of", "threads_of"]
+__all__ = [
+    "BASE",
+    "DENSE",
+    "US",
+    "Case",
+    "Row",
+    "best_peer",
+    "group_of",
+    "label",
+    "show",
+    "slower",
+    "speedups_of",
+    "threads_of",
+]
 
-US, BASE = "edgert", "onnxruntime"
+US, DENSE, BASE = "edgert", "edgert-dense", "onnxruntime"
 
 Case = tuple[str, int | None, int]
 """Network, percent of zeros (None: those of a really pruned one), threads."""
@@ -68,7 +81,7 @@ def speedups_of(rows: Iterable[Row]) -> dict[Case, dict[str, float]]:
 
 def best_peer(own: dict[str, float]) -> tuple[str, float]:
     """The fastest float32 peer and its speed-up."""
-    peers = {engine: speed for engine, speed in own.items() if engine != US and not ENGINES[engine].reduced}
+    peers = {e: speed for e, speed in own.items() if ENGINES[e].environment and not ENGINES[e].reduced}
     best = max(peers, key=lambda engine: peers[engine])
     return best, peers[best]
 
@@ -96,7 +109,7 @@ def show(rows: Sequence[Row]) -> None:
         header = ["network", *present, f"over {BASE}", "over best f32", "which", "of the floor"]
         table(f"{group}, {threads_of(threads)}: milliseconds", header, shown)
         _print_means([speedups[case] for case in cases if case in speedups], present)
-    _show_halves(rows)
+    _show_dense(speedups)
     _show_reduced(speedups)
     table(
         f"opening (ours hashed), first run, memory, size, error (root mean square over {BASE}'s); 1e6 bytes; "
@@ -143,13 +156,12 @@ def show(rows: Sequence[Row]) -> None:
             print(f"{label(row.network, row.zeros)}, {threads_of(row.threads)}: without {row.engine}: {row.failed}")
 
 
-def _show_halves(rows: Sequence[Row]) -> None:
-    """How many times as fast as dense ours is with half of the weights zero."""
-    ms = {row.case: row.ms for row in rows if row.engine == US and not row.failed}
-    found = {case: ms[case[0], 0, case[2]] / ms[case] for case in ms if case[1] == 50 and (case[0], 0, case[2]) in ms}
-    for threads in dict.fromkeys(case[2] for case in found):
-        own = ", ".join(f"{case[0]} {speed:.2f}" for case, speed in found.items() if case[2] == threads)
-        print(f"50 % zeros, {threads_of(threads)}: speed over that of dense: {own}")
+def _show_dense(speedups: Mapping[Case, Mapping[str, float]]) -> None:
+    """How many times as fast as without zeros ours is with few of them, in the same turns."""
+    found = {case: own[US] / own[DENSE] for case, own in speedups.items() if {US, DENSE} <= own.keys()}
+    for zeros, threads in dict.fromkeys(case[1:] for case in found):
+        own = ", ".join(f"{case[0]} {speed:.2f}" for case, speed in found.items() if case[1:] == (zeros, threads))
+        print(f"{group_of(zeros)}, {threads_of(threads)}: speed over that without: {own}")
 
 
 def _show_reduced(speedups: Mapping[Case, Mapping[str, float]]) -> None:

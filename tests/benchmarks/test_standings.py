@@ -18,7 +18,7 @@ SPARSE: Case = ("resnet50", 90, 1)
 def rows() -> list[Row]:
     times = {
         DENSE: {"edgert": 50.0, "onnxruntime": 75.0, "openvino-bf16": 37.5, "edgert-bf16": 30.0, "ncnn": 60.0},
-        HALF: {"edgert": 40.0, "onnxruntime": 75.0},
+        HALF: {"edgert": 40.0, "edgert-dense": 50.0, "onnxruntime": 75.0},
         SPARSE: {"edgert": 10.0, "onnxruntime": 75.0, "deepsparse": 25.0},
     }
     found = [Row(*case, engine, ms=ms, floor_ms=5.0) for case, own in times.items() for engine, ms in own.items()]
@@ -39,6 +39,7 @@ def test_the_best_peer_computes_in_float32() -> None:
     found = speedups_of(rows())
     assert best_peer(found[DENSE]) == ("ncnn", 1.25)
     assert best_peer(found[SPARSE]) == ("deepsparse", 3.0)
+    assert best_peer(found[HALF]) == ("onnxruntime", 1.0), "ours without zeros is no peer"
 
 
 def test_the_guard_names_what_lost_more_than_the_tolerance() -> None:
@@ -53,7 +54,7 @@ def test_the_tables_tell_ratios_the_floor_and_failures(capsys: pytest.CaptureFix
     printed = capsys.readouterr().out
     assert "geometric mean of our speed over (networks): best f32 peer 2.50" in printed
     assert "50%" in printed, "5 of 10 ms are the floor"
-    assert "50 % zeros, 1 thread: speed over that of dense: resnet50 1.25" in printed
+    assert "50 % zeros, 1 thread: speed over that without: resnet50 1.25" in printed
     assert "bf16 over OpenVINO's, 1 thread: resnet50 0 % 1.25; geometric mean 1.25" in printed
     assert "resnet50 90 %, 1 thread: without ncnn: wrong outputs" in printed
 
