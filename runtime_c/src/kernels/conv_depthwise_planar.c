@@ -26,7 +26,11 @@ typedef struct planar_state {
   bool nine;               /* 3 by 3 taps that need no scratch, of all channels but those with few of them */
   bool lists;              /* there are others */
   ert_tap table[256];      /* of every byte, so that none can lead astray */
+  ert_tap_grid grid;       /* if it has rows */
+  ptrdiff_t at[ERT_MOST_TAPS];
 } planar_state;
+
+static const int64_t GRID_LEAST[] = {60, 75}; /* percent of taps from which on the grid is faster, by its stride */
 
 enum {
   BAND_FLOATS = 4 * 1024, /* of scratch that a band may fill, so that it stays in the first cache */
@@ -119,6 +123,24 @@ static void place_taps(planar_state *s) {
       }
 }
 
+/* Four rows of taps or more, of outputs whose neighbours' taps read the same lines. */
+static void place_grid(planar_state *s) {
+  const ert_conv_geometry *g = &s->g;
+  const int64_t taps = ert_volume(g->kernel), stride = ert_tap_period(g, 1);
+  if (g->kernel[1] < 4 || stride > 2) return;
+  s->grid = (ert_tap_grid){
+      .least = (size_t)(taps * GRID_LEAST[stride - 1] / 100),
+      .depth = (size_t)g->kernel[0],
+      .rows = (size_t)g->kernel[1],
+      .columns = (size_t)g->kernel[2],
+      .apart = (size_t)(g->dilation[1] * stride / g->stride[1]),
+      .stride = (size_t)stride,
+      .step = g->dilation[1],
+      .at = s->at,
+  };
+  for (int64_t t = 0; t < taps; t++) s->at[t] = s->table[t].at;
+}
+
 /* 3 by 3 taps, one or two apart, of outputs whose middle taps lie inside. */
 static bool is_nine(const ert_conv_geometry *g) {
   return g->kernel[0] == 1 && g->kernel[1] == 3 && g->kernel[2] == 3 && g->stride[1] <= 2 &&
@@ -162,6 +184,7 @@ static edgert_status planar_prepare(ert_prepare *p) {
   if (!fits) return ert_reject(p, "inputs of one output row", "fewer bytes than memory can have", "more");
   ERT_TRY(ert_conv_expect_worth(p, s->size, products));
   place_taps(s);
+  place_grid(s);
   if (s->lists) p->step->scratch_bytes = 2 * (size_t)s->size * sizeof(float);
   p->step->tasks = tasks * s->bands;
   return EDGERT_OK;
@@ -212,6 +235,8 @@ static void run_task(const ert_step *step, const ert_conv_band *t, bool clear, f
       .table = s->table,
       .pairs = g->stride[2] == 2 && s->phases[2] == 2,
       .nine = s->nine,
+      .grid = s->grid.rows > 0 ? &s->grid : NULL,
+      .stride = (size_t)g->stride[1],
       .first = t->row * g->stride[1] - g->pad[1],
       .row = s->x.row,
       .height = g->in[1],

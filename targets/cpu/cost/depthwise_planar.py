@@ -1,5 +1,5 @@
-"""Depthwise convolution of planar rows (runtime_c/src/kernels/conv_depthwise_planar.c, simd/f32-depthwise-planar.h and
-f32-depthwise-nine.h)."""
+"""Depthwise convolution of planar rows (runtime_c/src/kernels/conv_depthwise_planar.c, simd/f32-depthwise-planar.h,
+f32-depthwise-nine.h and f32-depthwise-grid.h)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from targets.cpu.cost.at import At
 from targets.cpu.cost.conv import Geometry, geometry
 from targets.cpu.cost.operands import operands, overlapped
 from targets.cpu.cost.pointwise import activation_cycles
+from targets.cpu.cost.window import inside
 
 __all__ = ["depthwise_planar_seconds"]
 
@@ -22,6 +23,10 @@ _STORE = 0.5  # cycles to place a vector of outputs
 _NINE_LEAST = 5  # taps from which on 3 by 3 of them are taken for granted
 _NINE_CHANNEL = 45.0  # cycles to start a channel of those
 _NINE_TILE = (16.0, 25.0)  # cycles to start a tile of rows, by the stride
+_GRID_LEAST = (0.6, 0.75)  # of the taps from which on all of them are taken for granted, by the stride
+_GRID_MOST = 14  # rows of a tile of those
+_GRID_TILE = 75.0  # cycles to start a tile, a vector wide
+_GRID_LINE = 0.5  # of a load that multiply-adds do not hide
 
 
 def depthwise_planar_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
@@ -45,8 +50,11 @@ def depthwise_planar_seconds(work: Work, form: Form, distances: Sequence[float],
         used = every * (1.0 - (1.0 - 1.0 / every) ** taps)  # phases of a channel that some tap reads
         moved = 1.0 if g.stride[2] == 1 else 2.5
         copied = used * rows * (_LINE + of_row * (moved / at.load + 1.0 / at.store))
-        step = taps * max(1.0 / at.fma, _TAP / at.load)
-        cycles = channels * (_CHANNEL + copied + vectors * step + stored)
+        if _is_grid(g, at) and taps >= _GRID_LEAST[_tap_period(g) - 1] * prod(g.kernel):
+            computed = of_row * _grid_cycles(g, at)
+        else:
+            computed = vectors * taps * max(1.0 / at.fma, _TAP / at.load)
+        cycles = channels * (_CHANNEL + copied + computed + stored)
     busy = cycles * at.cycle / at.efficiency.depthwise
     extra = activation_cycles(op.activation, y.elements / at.lanes, at) * at.cycle / at.efficiency.elementwise
     return overlapped(busy, operands(work, form, distances, at)) + extra
@@ -61,3 +69,25 @@ def _is_nine(g: Geometry) -> bool:
         and g.pad[2] == 1
         and g.out[0] == 1
     )
+
+
+def _tap_period(g: Geometry) -> int:
+    """How many rows of taps lie between the outputs that read lines of the same rows of taps."""
+    return g.stride[1] // gcd(g.stride[1], g.dilation[1])
+
+
+def _is_grid(g: Geometry, at: At) -> bool:
+    """Taps that the kernel multiplies all of, whichever are zero, if most are not."""
+    pitch = g.out[2] + (g.kernel[2] - 1) * g.dilation[2] // g.stride[2] // 2  # padding that lines share left out
+    return at.lanes == 16 and pitch > 8 and g.kernel[1] >= 4 and _tap_period(g) <= 2
+
+
+def _grid_cycles(g: Geometry, at: At) -> float:
+    """Of a vector of all rows of outputs."""
+    period = _tap_period(g)
+    apart = g.dilation[1] * period // g.stride[1]
+    tiles = apart * -(-g.out[1] // (apart * _GRID_MOST))
+    more = g.kernel[1] - period  # lines of a tile that the next one loads again
+    lines = min(period * g.out[1] + tiles * more, g.inside[1] + (tiles - 1) * more)
+    taps, _ = inside(g.inside[1], g.out[1], g.kernel[1], g.stride[1], g.dilation[1], g.pad[1])
+    return g.kernel[0] * g.kernel[2] * (taps / at.fma + _GRID_LINE * lines / at.load) + tiles * _GRID_TILE

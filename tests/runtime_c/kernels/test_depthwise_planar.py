@@ -57,7 +57,7 @@ def test_random_convolutions(rank: int) -> None:
 def test_sizes_of_networks(size: int, stride: int) -> None:
     """Two rows a vector, whole rows, parts of rows, several bands; taps all there, some and none."""
     rng = np.random.default_rng(size)
-    for kernel in (3, 5):
+    for kernel in (3, 5, 7):
         op = Conv((stride,) * 2, (kernel // 2,) * 4, (1, 1), 4, Activation("clip", 0.0, 6.0))
         x, w = random_array(rng, (1, 4, size, size), DType.F32), weights(rng, 4, 1, kernel, kernel)
         w[1] = pruned(rng, w[1], 0.5)
@@ -80,11 +80,50 @@ def test_parts_of_images(stride: int) -> None:
             check(Case(op, x, w, random_array(rng, (3,), DType.F32), random_array(rng, shape, DType.F32)))
 
 
+@pytest.mark.parametrize("height", range(4, 17))
+def test_tall_kernels(height: int) -> None:
+    """All the taps of four rows or more, most of them and few; outputs one row of taps apart, two and more, in
+    rows that are neighbours or not, more of them and fewer than a tile has."""
+    rng = np.random.default_rng(height)
+    for strides in ((1, 1), (1, 2), (2, 2), (2, 1), (3, 1), (4, 4)):
+        for dilation in (1, 2, 3):
+            width = choice(rng, 1, 2, 3, 5, 7, 255 // height)
+            reach = (height - 1) * dilation
+            pads = (choice(rng, 0, reach // 2, reach + 2), choice(rng, 0, width // 2, 9), choice(rng, 0, reach // 2), 1)
+            rows = max(1, reach + 1 - pads[0] - pads[2]) + choice(rng, 0, 1, 6, 15, 30)
+            op = Conv(strides, pads, (dilation, 1), 4, Activation("relu"))
+            x = random_array(rng, (1, 4, rows, width + choice(rng, 0, 6, 13, 17, 40)), DType.F32)
+            w = weights(rng, 4, 1, height, width)
+            w[1], w[2] = pruned(rng, w[1], 0.1), pruned(rng, w[2], 0.8)
+            check(random_case(rng, op, x, w))
+
+
+def test_tall_kernels_of_volumes() -> None:
+    rng = np.random.default_rng(6)
+    for stride in (1, 2):
+        op = Conv((1, stride, stride), (1, 3, 1, 1, 2, 1), (1, 1, 1), 2)
+        x, w = random_array(rng, (2, 2, 3, 20, 9), DType.F32), weights(rng, 2, 1, 3, 7, 3)
+        check(random_case(rng, op, x, w))
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_infinity_stays_where_taps_reach(stride: int) -> None:
+    """Next to padding, at the ends of lines, and in a channel whose neighbours' inputs are finite."""
+    rng = np.random.default_rng(stride)
+    op = Conv((stride, stride), (2, 3, 2, 3), (1, 1), 3)
+    for size in (7, 16, 29):
+        x, w = random_array(rng, (1, 3, size, size), DType.F32), np.abs(weights(rng, 3, 1, 5, 7)) + np.float32(0.01)
+        x[0, 1, 0, 0] = x[0, 1, -1, -1] = np.inf
+        case = Case(op, x, w)
+        assert 0 < np.isinf(case.want).sum() < case.want[0, 1].size
+        check(case)
+
+
 def test_residual_in_place() -> None:
     rng = np.random.default_rng(4)
-    op = Conv((1, 1), (1, 1, 1, 1), (1, 1), 5, Activation("relu"))
-    for size in (7, 20):
-        x, w = random_array(rng, (1, 5, size, size), DType.F32), weights(rng, 5, 1, 3, 3)
+    for size, kernel in ((7, 3), (20, 3), (7, 5), (20, 7)):
+        op = Conv((1, 1), (kernel // 2,) * 4, (1, 1), 5, Activation("relu"))
+        x, w = random_array(rng, (1, 5, size, size), DType.F32), weights(rng, 5, 1, kernel, kernel)
         bias, residual = random_array(rng, (5,), DType.F32), random_array(rng, x.shape, DType.F32)
         check(Case(op, x, w, bias, residual), inplace=6)
 

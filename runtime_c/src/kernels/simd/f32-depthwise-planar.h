@@ -178,6 +178,10 @@ ERT_INLINE void planes_channel_run(const ert_depthwise_planar *d, const planes_c
 
 #include "kernels/simd/f32-depthwise-nine.h"
 
+/* With shorter vectors, loads of weights are as many as those of inputs that a grid saves. */
+enum { PLANES_GRID = ERT_VECTOR_BYTES == 64 };
+#include "kernels/simd/f32-depthwise-grid.h"
+
 /* Two phases at once, of neighbouring columns of the same rows two columns apart: the even and the odd ones. */
 ERT_INLINE void planes_copy_two(const ert_depthwise_planar *d, const ert_phase *even, const ert_phase *odd,
                                 const float *x, float *scratch) {
@@ -200,15 +204,25 @@ ERT_INLINE void planes_copy_two(const ert_depthwise_planar *d, const ert_phase *
   }
 }
 
+/* Most of the taps: all of them, those that are not in the list being zero, are faster than the list, unless that takes
+ * two rows a vector. */
+ERT_INLINE bool planes_is_grid(const ert_depthwise_planar *d, size_t channel) {
+  return PLANES_GRID && d->grid && d->pitch >= VL && d->counts[channel] >= d->grid->least;
+}
+
 /* Copies the phases that a channel's taps read. */
-ERT_INLINE void planes_gather(const ert_depthwise_planar *d, const float *x, const uint8_t *taps, size_t count,
-                              float *scratch) {
+ERT_INLINE void planes_gather(const ert_depthwise_planar *d, size_t channel, const uint8_t *taps) {
+  const float *x = d->x + (ptrdiff_t)channel * d->x_channel;
+  float *scratch = d->scratch + channel % 2 * d->size;
+  const size_t count = d->counts[channel];
   if (d->n_phases == 1) {
     if (count > 0) planes_copy(d, d->phases, x, scratch);
     return;
   }
-  uint8_t used[ERT_MOST_TAPS + 1] = {0};
-  for (size_t t = 0; t < count; t++) used[d->table[taps[t]].phase] = 1;
+  uint8_t used[ERT_MOST_TAPS + 1];
+  const bool all = planes_is_grid(d, channel);
+  memset(used, all, sizeof used);
+  for (size_t t = 0; t < count && !all; t++) used[d->table[taps[t]].phase] = 1;
   for (size_t p = 0; p < d->n_phases; p++) {
     const ert_phase *phase = d->phases + p;
     if (!used[p] || phase->rows == 0) continue;
@@ -254,7 +268,7 @@ static void depthwise_planar_run(const ert_depthwise_planar *d) {
   const float *values = d->values;
   const uint8_t *taps = d->taps;
   const bool pairs = nine_pairs(d);
-  if (!planes_is_nine(d, 0)) planes_gather(d, d->x, taps, d->counts[0], d->scratch);
+  if (!planes_is_nine(d, 0)) planes_gather(d, 0, taps);
   for (size_t i = 0; i < d->channels; i++) {
     planes_channel c[2] = {planes_channel_of(d, i)};
     const float *own = values;
@@ -268,15 +282,18 @@ static void depthwise_planar_run(const ert_depthwise_planar *d) {
       planes_complete(d, i, values, taps, c + 1, nine[1]);
       values += c[1].taps, taps += c[1].taps;
     }
-    if (i + 1 < d->channels && !planes_is_nine(d, i + 1))
-      planes_gather(d, d->x + (ptrdiff_t)(i + 1) * d->x_channel, taps, d->counts[i + 1],
-                    d->scratch + (i + 1) % 2 * d->size);
+    if (i + 1 < d->channels && !planes_is_nine(d, i + 1)) planes_gather(d, i + 1, taps);
     if (complete) {
       nine_run(d, c, pair);
       continue;
     }
+    c->x = d->scratch + i % 2 * d->size, c->w = own;
+    if (planes_is_grid(d, i)) {
+      grid_run(d, c, own_taps);
+      continue;
+    }
     for (size_t t = 0; t < c->taps; t++) at[t] = d->table[own_taps[t]].at;
-    c->x = d->scratch + i % 2 * d->size, c->at = at, c->w = own;
+    c->at = at;
     planes_channel_run(d, c);
   }
 }

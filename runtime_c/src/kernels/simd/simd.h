@@ -73,6 +73,19 @@ typedef struct ert_phase {
   size_t rows, columns;
 } ert_phase;
 
+/* All the taps of a depthwise kernel, rows of which read lines that others read for the next outputs (f32-depthwise-grid.h).
+ * Channels with at least `least` of them that are not zero are computed with all of them. */
+typedef struct ert_tap_grid {
+  size_t least, depth, rows, columns; /* of taps */
+  size_t apart;        /* rows of outputs from one to the next that reads lines of the same rows of taps */
+  size_t stride;       /* how many rows of taps lie between these: 1 or 2 */
+  ptrdiff_t step;      /* rows of the input between rows of taps */
+  const ptrdiff_t *at; /* where every tap's inputs lie in scratch, relative to an output's place */
+} ert_tap_grid;
+
+/* Of `left` rows of taps, at least 4, how many are computed together: 4 to 7, so that at least 4 are left, or none. */
+static inline size_t ert_grid_rows(size_t left) { return left <= 7 ? left : left < 11 ? left - 4 : 7; }
+
 /* Rows of neighbouring channels of a depthwise convolution over planar activations (f32-depthwise-planar.h):
  * y[channel][row][pixel] = clip(bias[channel] + sum over taps of x * value + residual). Strides are in floats. */
 typedef struct ert_depthwise_planar {
@@ -85,7 +98,9 @@ typedef struct ert_depthwise_planar {
   const ert_tap *table; /* by a tap's number */
   bool nine; /* 3 by 3 taps, x_step (1 or 2) apart both ways, a column of padding before each row: channels with at
               * least ERT_NINE_LEAST taps are computed without scratch (f32-depthwise-nine.h), from: */
+  const ert_tap_grid *grid; /* or NULL */
   ptrdiff_t first, row; /* the input row of the first tap of the first outputs, which may lie outside; between rows */
+  size_t stride;        /* input rows from one row of outputs to the next */
   ptrdiff_t height, width; /* of the input */
   float *scratch;          /* zeros where no phase lies, so that phases may end with a vector of them */
   size_t size;             /* floats of a channel in scratch, which holds two */
