@@ -78,16 +78,18 @@ def _tap_period(g: Geometry) -> int:
 
 def _is_grid(g: Geometry, at: At) -> bool:
     """Taps that the kernel multiplies all of, whichever are zero, if most are not."""
-    pitch = g.out[2] + (g.kernel[2] - 1) * g.dilation[2] // g.stride[2] // 2  # padding that lines share left out
-    return at.lanes == 16 and pitch > 8 and g.kernel[1] >= 4 and _tap_period(g) <= 2
+    line = g.out[2] + (g.kernel[2] - 1) * g.dilation[2] // g.stride[2] // 2  # less the padding that lines share
+    pitch = 8 if line <= 8 else -(-line // 16) * 16
+    whole_rows = pitch == 8 if at.lanes == 16 else pitch == -(-g.out[2] // at.lanes) * at.lanes
+    return not whole_rows and g.kernel[1] >= 4 and _tap_period(g) <= 2
 
 
 def _grid_cycles(g: Geometry, at: At) -> float:
     """Of a vector of all rows of outputs."""
     period = _tap_period(g)
     apart = g.dilation[1] * period // g.stride[1]
-    tiles = apart * -(-g.out[1] // (apart * _GRID_MOST))
+    tiles = apart * -(-g.out[1] // (apart * (_GRID_MOST if at.lanes == 16 else _GRID_MOST // 2)))
     more = g.kernel[1] - period  # lines of a tile that the next one loads again
     lines = min(period * g.out[1] + tiles * more, g.inside[1] + (tiles - 1) * more)
     taps, _ = inside(g.inside[1], g.out[1], g.kernel[1], g.stride[1], g.dilation[1], g.pad[1])
-    return g.kernel[0] * g.kernel[2] * (taps / at.fma + _GRID_LINE * lines / at.load) + tiles * _GRID_TILE
+    return g.kernel[0] * g.kernel[2] * (taps / min(at.fma, at.load) + _GRID_LINE * lines / at.load) + tiles * _GRID_TILE

@@ -178,8 +178,6 @@ ERT_INLINE void planes_channel_run(const ert_depthwise_planar *d, const planes_c
 
 #include "kernels/simd/f32-depthwise-nine.h"
 
-/* With shorter vectors, loads of weights are as many as those of inputs that a grid saves. */
-enum { PLANES_GRID = ERT_VECTOR_BYTES == 64 };
 #include "kernels/simd/f32-depthwise-grid.h"
 
 /* Two phases at once, of neighbouring columns of the same rows two columns apart: the even and the odd ones. */
@@ -204,10 +202,11 @@ ERT_INLINE void planes_copy_two(const ert_depthwise_planar *d, const ert_phase *
   }
 }
 
-/* Most of the taps: all of them, those that are not in the list being zero, are faster than the list, unless that takes
- * two rows a vector. */
+/* Most of the taps: all of them, those that are not in the list being zero, are faster than the list, unless its tiles are
+ * of whole rows: these do without loads for weights, of which shorter vectors need more, or take two rows a vector. */
 ERT_INLINE bool planes_is_grid(const ert_depthwise_planar *d, size_t channel) {
-  return PLANES_GRID && d->grid && d->pitch >= VL && d->counts[channel] >= d->grid->least;
+  const bool whole_rows = VL == 16 ? d->pitch < VL : d->pitch == (d->pixels + VL - 1) / VL * VL;
+  return d->grid && !whole_rows && d->counts[channel] >= d->grid->least;
 }
 
 /* Copies the phases that a channel's taps read. */
