@@ -13,6 +13,7 @@ from packer.passes.fuse_activation import fuse_activation
 from packer.passes.fuse_bias import fuse_bias
 from packer.passes.fuse_pad import fuse_pad
 from packer.passes.fuse_residual import fuse_residual
+from packer.passes.make_pointwise import make_pointwise
 from packer.passes.make_scale_shift import make_scale_shift
 from packer.passes.merge_duplicates import merge_duplicates
 from packer.passes.nest_concats import nest_concats
@@ -45,6 +46,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     fuse_residual,
     fold_constant_channels,
     remove_unread_channels,
+    make_pointwise,  # when products have their biases and activations
 )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from packer.ir import Box, Graph, TensorType, extents_of
-from packer.ir.ops import Binary, Concat, Dependence, Part, Reshape, Slice
+from packer.ir.ops import Binary, Concat, Dependence, Expand, Part, Reshape, Slice, Tile, Transpose
 from packer.planner.costs import Costs
 from packer.planner.cuts import Cut, Cuts
 from packer.planner.places import Places
@@ -27,6 +27,7 @@ TILE_AXIS = 2  # the first spatial dimension: rows of an image
 MOST_STREAMED = 4  # nodes that stream into one another
 _MET = 0.2  # of the time of a line from one core to another: to write one that both write, and to read it; measured
 TERM_BLOCK = 16  # input channels are cut between blocks
+_STRIDED = Concat | Expand | Slice | Tile | Transpose  # parts of them read places of the whole input
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,9 +214,10 @@ class _Nodes:
     # ---- depth-first tiles ----
 
     def streamable_source(self, v: int) -> int | None:
-        """The node whose output node v alone reads, as its first input, if it can be cut into tiles of rows."""
+        """The node whose output node v alone reads, as its first input, if it can be cut into tiles of rows, and node v
+        does not tell where elements lie in all of it."""
         node = self.graph.nodes[v]
-        name = node.inputs[0] if node.inputs and not isinstance(node.op, Concat | Slice) else None
+        name = node.inputs[0] if node.inputs and not isinstance(node.op, _STRIDED) else None
         if name is None or name not in self.made_by or name in self.graph.outputs or node.inputs.count(name) > 1:
             return None
         u = self.made_by[name]

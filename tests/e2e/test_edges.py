@@ -84,6 +84,17 @@ CASES: dict[str, tuple[list[NodeProto], Arrays, Arrays, str]] = {
          N("Transpose", ["n"], ["i3"])],
         {"x": np.array([[0, 1, 2], [3, 0, 0]], np.float32)}, {"k": np.array([0, 1, 1], np.float32)}, "i i2 i3",
     ),
+    **{
+        f"an image that no cache holds, then {node.op_type}": (
+            [N("Conv", ["x", "w"], ["c"]), node], {"x": normal(1, 16, 160, 160)},
+            {"w": normal(64, 16, 1, 1), **constants}, "y",
+        )
+        for node, constants in (
+            (N("Transpose", ["c"], ["y"], perm=[0, 2, 3, 1]), {}),
+            (N("Expand", ["c", "s"], ["y"]), {"s": ints(2, 64, 160, 160)}),
+            (N("Tile", ["c", "s"], ["y"]), {"s": ints(1, 1, 2, 1)}),
+        )
+    },
 }  # fmt: skip
 
 

@@ -141,6 +141,17 @@ class _Builder:
         x = self.op("Reshape", flat, self.constant(np.array([1, h, w, c], np.int64)), shape=(n, h, w, c))
         return self.op("Transpose", x, perm=[0, 3, 1, 2], shape=(n, c, h, w))
 
+    def layer(self, x: str) -> str:
+        """A sparse linear layer over all pixels' channels."""
+        n, c, h, w = self.shapes[x]
+        k = int(self.random.integers(1, 9))
+        weights = self.random.standard_normal((c, k)).astype(np.float32) * (self.random.random((c, k)) < 0.15)
+        x = self.op("Transpose", x, perm=[0, 2, 3, 1], shape=(n, h, w, c))
+        y = self.op("MatMul", x, self.constant(weights.astype(np.float32)), shape=(n, h, w, k))
+        if self.random.random() < 0.5:
+            y = self.op("Relu", self.op("Add", y, self.floats(k), shape=(n, h, w, k)), shape=(n, h, w, k))
+        return self.op("Transpose", y, perm=[0, 3, 1, 2], shape=(n, k, h, w))
+
     def twice(self, x: str) -> str:
         a, b = (self.op("Relu", x, shape=self.shapes[x]) for _ in range(2))
         return self.op("Mul", a, b, shape=self.shapes[x])
@@ -240,6 +251,7 @@ def random_model(seed: int) -> ModelProto:
         b.shuffled,
         b.twice,
         b.joined,
+        b.layer,
     ]
     x, outputs = b.quantized("x") if seed % 4 == 3 else b.dynamic("x") if seed % 4 == 2 else "x", []
     for _ in range(int(b.random.integers(2, 7))):

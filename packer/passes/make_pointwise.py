@@ -1,0 +1,85 @@
+"""Let products with sparse matrices be convolutions of one tap, whose kernels share each weight among many rows.
+
+Before: `y = relu(a @ b + bias)`, a [rows,K], most of b [K,N] zero. After: `y = relu(conv(a) + bias)`, with a and y as
+images of K and N channels, transposed on the way in and out.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from packer.ir import Graph, Node, Value
+from packer.ir.ops import Conv, MatMul, Reshape, Transpose
+from packer.ir.ops.base import Op
+from packer.ir.types import DType
+from packer.passes.rewrite import fresh
+
+__all__ = ["make_pointwise"]
+
+_DENSEST = {64: 0.5, 16: 0.2}  # share of non-zeros with so many rows: measured, transposing included
+_FIRST, _LAST = (0, 3, 1, 2), (0, 2, 3, 1)  # channels
+
+
+def make_pointwise(graph: Graph) -> Graph:
+    """The graph with products of many rows with constant sparse matrices as convolutions."""
+    taken: set[str] = set()
+    values: dict[str, Value] = {}
+    shared: dict[tuple[str, int], str] = {}
+    nodes: list[Node] = []
+
+    def constant(name: str, axis: int, data: np.ndarray) -> str:
+        if (name, axis) not in shared:
+            shared[name, axis] = fresh(graph, f"{name}.pointwise", taken)
+            values[shared[name, axis]] = Value.constant(shared[name, axis], data)
+        return shared[name, axis]
+
+    def add(op: Op, inputs: tuple[str | None, ...], node: Node, y: str | None = None) -> str:
+        if y is None:
+            types = [None if n is None else values[n].type if n in values else graph.type(n) for n in inputs]
+            y = fresh(graph, f"{node.outputs[0]}.pointwise", taken)
+            values[y] = Value(y, op.infer(types)[0])
+        nodes.append(Node(op, inputs, (y,), node.sources))
+        return y
+
+    for node in graph.nodes:
+        if not _is_sparse_product(graph, node):
+            nodes.append(node)
+            continue
+        assert isinstance(node.op, MatMul)
+        a, b, bias = (*node.inputs, None)[:3]
+        assert a is not None
+        assert b is not None
+        shape, y = graph.type(a).shape, graph.type(node.outputs[0])
+        weights = np.asarray(graph.constant(b))
+        image = len(shape) == 4 and shape[0] == 1
+        x = a if image else add(Reshape((1, 1, prod(shape[:-1]), shape[-1])), (a,), node)
+        operands: tuple[str, ...] = (
+            add(Transpose(_FIRST), (x,), node),
+            constant(b, 0, weights.T[:, :, None, None].copy()),
+        )
+        if bias is not None:
+            full = np.broadcast_to(np.asarray(graph.constant(bias)).reshape(-1), y.shape[-1:])
+            operands = (*operands, constant(bias, y.shape[-1], full.copy()))
+        found = add(Conv((1, 1), (0,) * 4, (1, 1), 1, node.op.activation), operands, node)
+        if image:
+            add(Transpose(_LAST), (found,), node, node.outputs[0])
+        else:
+            add(Reshape(y.shape), (add(Transpose(_LAST), (found,), node),), node, node.outputs[0])
+    return graph.replaced(nodes, list(values.values())) if values else graph
+
+
+def _is_sparse_product(graph: Graph, node: Node) -> bool:
+    if not isinstance(node.op, MatMul):
+        return False
+    a, b, bias = (*node.inputs, None)[:3]
+    left, right, columns = graph.type(a or ""), graph.constant(b), graph.type(node.outputs[0]).shape[-1:]
+    if right is None or right.ndim != 2 or left.rank < 2 or left.dtype is not DType.F32:
+        return False
+    if bias is not None:
+        shift = graph.constant(bias)
+        if shift is None or shift.size not in (1, *columns) or shift.shape[-1:] not in ((), (1,), columns):
+            return False
+    rows = prod(left.shape[:-1])
+    return any(rows >= least and graph.density(b) <= most for least, most in _DENSEST.items())
