@@ -25,7 +25,8 @@ _NINE_CHANNEL = 45.0  # cycles to start a channel of those
 _NINE_TILE = (16.0, 25.0)  # cycles to start a tile of rows, by the stride
 _GRID_LEAST = (0.6, 0.75)  # of the taps from which on all of them are taken for granted, by the stride
 _GRID_MOST = 14  # rows of a tile of those
-_GRID_TILE = 75.0  # cycles to start a tile, a vector wide
+_GRID_TILE = 75.0  # cycles to start a tile, a vector wide, with up to
+_GRID_TAPS = 7  # rows of taps at once
 _GRID_LINE = 0.5  # of a load that multiply-adds do not hide
 
 
@@ -78,7 +79,8 @@ def _tap_period(g: Geometry) -> int:
 
 def _is_grid(g: Geometry, at: At) -> bool:
     """Taps that the kernel multiplies all of, whichever are zero, if most are not."""
-    line = g.out[2] + (g.kernel[2] - 1) * g.dilation[2] // g.stride[2] // 2  # less the padding that lines share
+    reach = (g.kernel[2] - 1) * g.dilation[2] // g.stride[2]
+    line = g.out[2] + max(reach - g.pad[2] // g.stride[2], 0)  # padding is shared by neighbouring lines
     pitch = 8 if line <= 8 else -(-line // 16) * 16
     whole_rows = pitch == 8 if at.lanes == 16 else pitch == -(-g.out[2] // at.lanes) * at.lanes
     return not whole_rows and g.kernel[1] >= 4 and _tap_period(g) <= 2
@@ -92,4 +94,5 @@ def _grid_cycles(g: Geometry, at: At) -> float:
     more = g.kernel[1] - period  # lines of a tile that the next one loads again
     lines = min(period * g.out[1] + tiles * more, g.inside[1] + (tiles - 1) * more)
     taps, _ = inside(g.inside[1], g.out[1], g.kernel[1], g.stride[1], g.dilation[1], g.pad[1])
-    return g.kernel[0] * g.kernel[2] * (taps / min(at.fma, at.load) + _GRID_LINE * lines / at.load) + tiles * _GRID_TILE
+    starts = tiles * g.kernel[0] * -(-g.kernel[1] // _GRID_TAPS) * _GRID_TILE
+    return g.kernel[0] * g.kernel[2] * (taps / min(at.fma, at.load) + _GRID_LINE * lines / at.load) + starts

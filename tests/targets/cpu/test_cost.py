@@ -317,6 +317,26 @@ def test_planar_depthwise_layers_are_predicted(
     assert 0.67 < time(what, form(what, PLANAR, PLANAR, "depthwise-planar"), touched) / (microseconds * 1e-6) < 1.5
 
 
+# The same of kernels of many rows: channels, extent, rows of taps, stride.
+TALL_DEPTHWISE = [
+    (96, 56, 5, 1, 251), (192, 28, 5, 1, 123), (384, 14, 5, 1, 60), (768, 7, 5, 1, 66),
+    (96, 56, 7, 1, 399), (192, 28, 7, 1, 188), (384, 14, 7, 1, 88), (768, 7, 7, 1, 87), (32, 112, 7, 1, 541),
+    (96, 56, 9, 1, 662), (192, 28, 9, 1, 309), (384, 14, 9, 1, 140), (768, 7, 9, 1, 141),
+    (96, 56, 5, 2, 92), (192, 28, 5, 2, 45), (384, 14, 5, 2, 44.5),
+    (96, 56, 7, 2, 137), (192, 28, 7, 2, 65), (384, 14, 7, 2, 73),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("channels", "extent", "kernel", "stride", "microseconds"), TALL_DEPTHWISE)
+def test_planar_depthwise_layers_of_tall_kernels_are_predicted(
+    channels: int, extent: int, kernel: int, stride: int, microseconds: float
+) -> None:
+    what = convolution(channels, channels, extent, kernel, stride, channels)
+    touched = 4.0 * channels * extent * extent * (1 + 1 / stride**2)
+    ratio = time(what, form(what, PLANAR, PLANAR, "depthwise-planar"), touched) / (microseconds * 1e-6)
+    assert 0.77 < ratio < 1.2
+
+
 def ratios() -> list[tuple[float, float, str]]:
     found = []
     for what, name, microseconds, megabytes in MEASURED:
