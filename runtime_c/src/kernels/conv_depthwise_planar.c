@@ -30,8 +30,6 @@ typedef struct planar_state {
   ptrdiff_t at[ERT_MOST_TAPS];
 } planar_state;
 
-static const int64_t GRID_LEAST[] = {60, 75}; /* percent of taps from which on the grid is faster, by its stride */
-
 enum {
   BAND_FLOATS = 4 * 1024, /* of scratch that a band may fill, so that it stays in the first cache */
   GAP = 16,               /* floats behind a phase */
@@ -123,13 +121,20 @@ static void place_taps(planar_state *s) {
       }
 }
 
+/* Percent of the taps from which on the grid is faster than the list: most of them where lines follow one another in
+ * scratch without gaps, so that the list's tiles are of whole rows. */
+static int64_t grid_least(const planar_state *s, int64_t stride) {
+  if (s->pitch != (s->g.out[2] + 15) / 16 * 16) return 40;
+  return s->g.kernel[1] >= 7 && stride == 1 ? 70 : 85;
+}
+
 /* Four rows of taps or more, of outputs whose neighbours' taps read the same lines. */
 static void place_grid(planar_state *s) {
   const ert_conv_geometry *g = &s->g;
   const int64_t taps = ert_volume(g->kernel), stride = ert_tap_period(g, 1);
   if (g->kernel[1] < 4 || stride > 2) return;
   s->grid = (ert_tap_grid){
-      .least = (size_t)(taps * GRID_LEAST[stride - 1] / 100),
+      .least = (size_t)(taps * grid_least(s, stride) / 100),
       .depth = (size_t)g->kernel[0],
       .rows = (size_t)g->kernel[1],
       .columns = (size_t)g->kernel[2],

@@ -23,7 +23,6 @@ _STORE = 0.5  # cycles to place a vector of outputs
 _NINE_LEAST = 5  # taps from which on 3 by 3 of them are taken for granted
 _NINE_CHANNEL = 45.0  # cycles to start a channel of those
 _NINE_TILE = (16.0, 25.0)  # cycles to start a tile of rows, by the stride
-_GRID_LEAST = (0.6, 0.75)  # of the taps from which on all of them are taken for granted, by the stride
 _GRID_MOST = 14  # rows of a tile of those
 _GRID_TILE = 75.0  # cycles to start a tile, a vector wide, with up to
 _GRID_TAPS = 7  # rows of taps at once
@@ -51,7 +50,7 @@ def depthwise_planar_seconds(work: Work, form: Form, distances: Sequence[float],
         used = every * (1.0 - (1.0 - 1.0 / every) ** taps)  # phases of a channel that some tap reads
         moved = 1.0 if g.stride[2] == 1 else 2.5
         copied = used * rows * (_LINE + of_row * (moved / at.load + 1.0 / at.store))
-        if _is_grid(g, at) and taps >= _GRID_LEAST[_tap_period(g) - 1] * prod(g.kernel):
+        if _is_grid(g, at, taps / prod(g.kernel)):
             computed = of_row * _grid_cycles(g, at)
         else:
             computed = vectors * taps * max(1.0 / at.fma, _TAP / at.load)
@@ -77,13 +76,18 @@ def _tap_period(g: Geometry) -> int:
     return g.stride[1] // gcd(g.stride[1], g.dilation[1])
 
 
-def _is_grid(g: Geometry, at: At) -> bool:
-    """Taps that the kernel multiplies all of, whichever are zero, if most are not."""
+def _is_grid(g: Geometry, at: At, density: float) -> bool:
+    """Taps that the kernel multiplies all of, whichever are zero, since most are not."""
+    if g.kernel[1] < 4 or _tap_period(g) > 2:
+        return False
     reach = (g.kernel[2] - 1) * g.dilation[2] // g.stride[2]
     line = g.out[2] + max(reach - g.pad[2] // g.stride[2], 0)  # padding is shared by neighbouring lines
     pitch = 8 if line <= 8 else -(-line // 16) * 16
-    whole_rows = pitch == 8 if at.lanes == 16 else pitch == -(-g.out[2] // at.lanes) * at.lanes
-    return not whole_rows and g.kernel[1] >= 4 and _tap_period(g) <= 2
+    if pitch == 8 if at.lanes == 16 else pitch == -(-g.out[2] // at.lanes) * at.lanes:
+        return False
+    if pitch != -(-g.out[2] // 16) * 16:
+        return density >= 0.4
+    return density >= (0.7 if g.kernel[1] >= 7 and _tap_period(g) == 1 else 0.85)
 
 
 def _grid_cycles(g: Geometry, at: At) -> float:
