@@ -104,10 +104,10 @@ class _Fit:
         self.machine = replace(self.machine, step_seconds=_rounded(max(self.measured(work, form) - rest, 1e-9)))
 
     def caches(self) -> None:
-        """Bandwidth of each level: of the first one by a depthwise convolution, which loads as often as it multiplies;
+        """Bandwidth of each level: of the first one by a depthwise convolution that loads as often as it multiplies;
         of the others by the largest element of as much memory as they hold."""
         core, l3 = self.machine.cores[0], self.machine.l3_bytes
-        self.solve_core(0, "l1_gbps", _depthwise(_f32(1, 16, 4, 56), 5))
+        self.solve_core(0, "l1_gbps", _depthwise(_f32(1, 16, 4, 56), 5, 2))
         levels = {"l2_gbps": _WITHIN * core.l2_bytes}
         if l3:
             levels["l3_gbps"] = max(_WITHIN * l3, 2.0 * core.l2_bytes)
@@ -298,10 +298,10 @@ def _reading(bytes: float) -> _Task:
     return _work(Reduce("max", (0,)), (_f32(max(int(bytes) // 4, _SMALL)),)), Form((PLANAR,), (PLANAR,))
 
 
-def _depthwise(image: TensorType, kernel: int) -> _Task:
-    """A depthwise convolution that keeps the extents of an image."""
+def _depthwise(image: TensorType, kernel: int, dilation: int = 1) -> _Task:
+    """A depthwise convolution that keeps the extents of an image; taps apart do not share what they load."""
     channels = image.shape[1]
-    op = Conv((1, 1), (kernel // 2,) * 4, (1, 1), channels)
+    op = Conv((1, 1), (kernel // 2 * dilation,) * 4, (dilation,) * 2, channels)
     work = _work(op, (image, _f32(channels, 1, kernel, kernel)))
     return work, Form((BLOCK16, PLANAR), (BLOCK16,), "depthwise")
 
