@@ -17,6 +17,7 @@ from packer.passes.make_pointwise import make_pointwise
 from packer.passes.make_scale_shift import make_scale_shift
 from packer.passes.merge_duplicates import merge_duplicates
 from packer.passes.nest_concats import nest_concats
+from packer.passes.recognise_gelu import recognise_gelu
 from packer.passes.recognise_quantized import recognise_quantized
 from packer.passes.recognise_swish import recognise_swish
 from packer.passes.remove_dead import remove_dead
@@ -34,6 +35,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     fold_constants,
     merge_duplicates,
     simplify_movement,
+    recognise_gelu,  # before its pieces are merged with others
     nest_concats,
     fuse_pad,
     remove_outside_taps,

@@ -1,6 +1,6 @@
 """Find the swish functions that exporters spell out.
 
-Before: `y = x * sigmoid(x)`, or `y = x * (clip(x + 3, 0, 6) / 6)`. After: `y = silu(x)`, `y = hard_swish(x)`.
+Before: `y = x * sigmoid(x * alpha)`, or `y = x * (clip(x + 3, 0, 6) / 6)`. After: `y = silu(x)`, `y = hard_swish(x)`.
 """
 
 from __future__ import annotations
@@ -46,6 +46,15 @@ def _scaled(graph: Graph, node: Node) -> tuple[str, float] | None:
     return None
 
 
+def _factor(graph: Graph, name: str | None, x: str, made: dict[str, Node]) -> float | None:
+    """k, if the value is x k and k is an f32."""
+    maker = made.get(name or "")
+    scaled = (name, 1.0) if name == x else _scaled(graph, maker) if maker is not None else None
+    if scaled is None or scaled[0] != x or abs(scaled[1]) > np.finfo(np.float32).max:
+        return None
+    return scaled[1]
+
+
 def _ramp(graph: Graph, name: str | None, made: dict[str, Node]) -> tuple[str, float, float] | None:
     """(x, offset, top) for clip(x + offset, 0, top)."""
     clip = made.get(name or "")
@@ -77,7 +86,7 @@ def _hard_sigmoid(graph: Graph, node: Node, made: dict[str, Node]) -> Node | Non
 
 
 def _swish(graph: Graph, node: Node, made: dict[str, Node]) -> Node | None:
-    """x * sigmoid(x), x * hard_sigmoid(x), or (x * clip(x + offset, 0, top)) / top."""
+    """x * sigmoid(x k), x * hard_sigmoid(x), or (x * clip(x + offset, 0, top)) / top."""
     scaled = _scaled(graph, node)
     product = made.get(scaled[0]) if scaled is not None else node
     if (
@@ -91,10 +100,10 @@ def _swish(graph: Graph, node: Node, made: dict[str, Node]) -> Node | None:
         maker = made.get(gate or "")
         if maker is None or x is None:
             continue
-        if scaled is None and isinstance(maker.op, Unary) and maker.inputs[0] == x:
-            if maker.op.kind == "sigmoid":
-                return _unary(Unary("silu", 1.0), x, node)
-            if maker.op.kind == "hard_sigmoid":
+        if scaled is None and isinstance(maker.op, Unary):
+            if maker.op.kind == "sigmoid" and (alpha := _factor(graph, maker.inputs[0], x, made)):
+                return _unary(Unary("silu", alpha), x, node)
+            if maker.op.kind == "hard_sigmoid" and maker.inputs[0] == x:
                 return _unary(Unary("hard_swish", maker.op.alpha, maker.op.beta), x, node)
         ramp = _ramp(graph, gate, made) if scaled is not None else None
         if (

@@ -120,6 +120,17 @@ class _Builder:
             return self.op("Mul", x, self.op("Div", clip, self.constant(np.float32(6)), shape=shape), shape=shape)
         return self.op("Mul", self.op("Mul", clip, x, shape=shape), self.constant(np.float32(1 / 6)), shape=shape)
 
+    def gelu(self, x: str) -> str:
+        shape, number = self.shapes[x], lambda value: self.constant(np.float32(value))
+        if self.random.random() < 0.5:
+            share = self.op("Erf", self.op("Div", x, number(np.sqrt(2)), shape=shape), shape=shape)
+        else:
+            cube = self.op("Mul", number(0.044715), self.op("Pow", x, number(3), shape=shape), shape=shape)
+            inner = self.op("Mul", self.op("Add", x, cube, shape=shape), number(np.sqrt(2 / np.pi)), shape=shape)
+            share = self.op("Tanh", inner, shape=shape)
+        half = self.op("Mul", x, number(0.5), shape=shape)
+        return self.op("Mul", half, self.op("Add", share, number(1), shape=shape), shape=shape)
+
     def silu(self, x: str) -> str:
         return self.op("Mul", self.op("Sigmoid", x, shape=self.shapes[x]), x, shape=self.shapes[x])
 
@@ -246,6 +257,7 @@ def random_model(seed: int) -> ModelProto:
         b.affine,
         b.function,
         b.hard_swish,
+        b.gelu,
         b.silu,
         b.residual,
         b.shuffled,

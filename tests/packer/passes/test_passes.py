@@ -13,6 +13,7 @@ from onnx.reference import ReferenceEvaluator
 from packer.importers import import_onnx
 from packer.ir import Graph
 from packer.ir.evaluate import evaluate
+from packer.ir.ops import Unary
 from packer.passes import PASSES, optimize
 from tests.packer.passes.random_models import random_model
 
@@ -175,6 +176,39 @@ def test_hard_swish_is_one_node() -> None:
     graph = optimize(import_onnx(model))
     check(graph, model)
     assert [getattr(node.op, "kind", "") for node in graph.nodes] == ["hard_swish"]
+
+
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+@pytest.mark.parametrize(
+    ("kind", "k", "alpha"),
+    [("Mul", 1.702, 1.702), ("Div", 0.5, 2.0), ("Mul", -1.0, -1.0), ("Mul", 0.0, None), ("Div", 1e-39, None)],
+)
+def test_a_sigmoid_of_a_multiple_is_a_swish(kind: str, k: float, alpha: float | None) -> None:
+    nodes = [
+        helper.make_node(kind, ["x", "k"], ["a"]),
+        helper.make_node("Sigmoid", ["a"], ["s"]),
+        helper.make_node("Mul", ["s", "x"], ["y"]),
+    ]
+    model = model_of(nodes, (2, 3, 4), (2, 3, 4), k=np.float32(k))
+    graph = optimize(import_onnx(model))
+    check(graph, model)
+    if alpha is None:
+        assert "silu" not in [getattr(node.op, "kind", "") for node in graph.nodes]
+    else:
+        assert [node.op for node in graph.nodes] == [Unary("silu", pytest.approx(alpha))]
+
+
+def test_a_sigmoid_of_another_value_is_no_swish() -> None:
+    nodes = [
+        helper.make_node("Mul", ["x", "k"], ["a"]),
+        helper.make_node("Mul", ["a", "k"], ["b"]),
+        helper.make_node("Sigmoid", ["x"], ["s"]),
+        helper.make_node("Mul", ["s", "b"], ["y"]),
+    ]
+    model = model_of(nodes, (2, 3, 4), (2, 3, 4), k=np.full(4, 2, np.float32))
+    graph = optimize(import_onnx(model))
+    check(graph, model)
+    assert "silu" not in [getattr(node.op, "kind", "") for node in graph.nodes]
 
 
 def affine_network(k: float) -> ModelProto:
