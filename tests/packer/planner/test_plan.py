@@ -54,7 +54,7 @@ def smallest(plan: Plan) -> float | None:
 @pytest.mark.slow
 def test_the_exact_plan_is_the_least_of_all() -> None:
     compared = 0
-    for seed in range(400):
+    for seed in range(480):
         graph = optimize(import_onnx((random_network(seed).model, random_model(seed))[seed % 2]))
         cores = 1 + seed % 3
         if not 2 <= len(graph.nodes) <= 7:
