@@ -95,6 +95,17 @@ def test_transcendental_errors_in_ulps(kind: str, limit: float) -> None:
         assert errors.max() <= limit, (isa, x[normal][errors.argmax()])
 
 
+@pytest.mark.parametrize("kind", ["gelu", "gelu_tanh"])
+def test_linear_units_err_by_their_rounding(kind: str) -> None:
+    x = np.concatenate([np.linspace(-9, 9, 60001), np.geomspace(9, 1e38, 999), -np.geomspace(9, 1e38, 999)])
+    x = x.astype(np.float32)
+    want = Unary(kind).reference(x.astype(np.float64))[0]
+    for isa in isas():
+        (got,) = run_step("unary", [x], [TensorType(DType.F32, x.shape)], (Attribute("kind", text=kind),), isa=isa)
+        errors = np.abs(got - want) / np.where(x < 0, 1e-7, np.maximum(x, 1e-7) * 2e-7)
+        assert errors.max() <= 1, (isa, x[errors.argmax()])
+
+
 def test_unary_blocks_in_place() -> None:
     rng = np.random.default_rng(3)
     for shape in ((1, 17, 3, 5), (2, 3, 1, 1)):

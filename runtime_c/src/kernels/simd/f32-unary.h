@@ -17,9 +17,23 @@ ERT_INLINE vf unary_mish(vf x) { /* x tanh(log(1 + w)) with w = e^x; beyond 20 t
 
 ERT_INLINE vf unary_softplus(vf x) { return vmax(vzero(), x) + vlog1p_unit(vexp(-vabs(x))); }
 
-ERT_INLINE vf unary_gelu(vf x) { return 0.5f * x * (verf(x * 0.707106781f) + 1.0f); }
+ERT_INLINE vf unary_gelu(vf x) { /* x times the share of a normal distribution below x */
+  vf t = vabs(x);
+  vf q = t * -1.5775125e-6f + 2.2851670e-5f; /* log of the share above t on [0, 6]; falls beyond */
+  q = q * t - 1.0901725e-4f;
+  q = q * t - 1.4034791e-4f;
+  q = q * t + 4.9509993e-3f;
+  q = q * t - 3.6422413e-2f;
+  q = q * t - 3.1828840e-1f;
+  q = q * t - 7.9788655e-1f;
+  q = q * t - 6.9314710e-1f;
+  vf above = vexp_near(vmax(vsplat(-104.0f), q));
+  return x * vselect(x < vzero(), above, 1.0f - above);
+}
 
-ERT_INLINE vf unary_gelu_tanh(vf x) { return 0.5f * x * (vtanh(0.797884561f * (x + 0.044715f * x * x * x)) + 1.0f); }
+ERT_INLINE vf unary_gelu_tanh(vf x) { /* (1 + tanh(u)) / 2 = sigmoid(2 u) */
+  return x * vsigmoid(x * (x * x * 7.13548163e-2f + 1.59576912f));
+}
 
 ERT_INLINE vf unary_celu(vf x, float alpha) { return vmax(vzero(), x) + vmin(vzero(), alpha * vexpm1(x / alpha)); }
 
