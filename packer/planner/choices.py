@@ -10,6 +10,7 @@ in turn on one core, on tiles that stay in its cache, and rows that neighbouring
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -215,9 +216,10 @@ class _Nodes:
 
     def streamable_source(self, v: int) -> int | None:
         """The node whose output node v alone reads, as its first input, if it can be cut into tiles of rows, and node v
-        does not tell where elements lie in all of it."""
+        has one output and does not tell where elements lie in all of the input."""
         node = self.graph.nodes[v]
-        name = node.inputs[0] if node.inputs and not isinstance(node.op, _STRIDED) else None
+        single = len(node.outputs) == 1 and not isinstance(node.op, _STRIDED)
+        name = node.inputs[0] if node.inputs and single else None
         if name is None or name not in self.made_by or name in self.graph.outputs or node.inputs.count(name) > 1:
             return None
         u = self.made_by[name]
@@ -242,7 +244,7 @@ class _Nodes:
         split = max(rows, key=lambda split: len(split.pieces))
         if len(split.pieces) == 1 < len(self.speeds):
             return []
-        unit = grain[TILE_AXIS] if grain else 1
+        unit = math.lcm(self.cuts.grain(node)[TILE_AXIS], grain[TILE_AXIS] if grain else 1)
         found = []
         for count in self.tile_counts(v, split, output, unit):
             tiles = tuple(tile for piece in split.pieces for tile in _tiles(piece, count, unit))
@@ -268,13 +270,16 @@ class _Nodes:
         node = self.graph.nodes[source]
         output = self.graph.type(node.outputs[0])
         dependence = node.op.dependence([None if n is None else self.graph.type(n) for n in node.inputs])
+        unit, extent = self.cuts.grain(node)[TILE_AXIS], output.shape[TILE_AXIS]
         takes = []
         for tile, part in zip(cut.split.pieces, cut.parts, strict=True):
             box = part.reads[0] if part is not None else None
             if box is None or 0 in extents_of(box):
                 return ()
-            for axis, (span, extent, kind) in enumerate(zip(box, output.shape, dependence, strict=True)):
-                if (axis < TILE_AXIS or kind is Dependence.FULL) and span != (0, extent):
+            if any(at % unit and at != extent for at in box[TILE_AXIS]):
+                return ()
+            for axis, (span, most, kind) in enumerate(zip(box, output.shape, dependence, strict=True)):
+                if (axis < TILE_AXIS or kind is Dependence.FULL) and span != (0, most):
                     return ()
             takes.append(Piece(tile.core, box))
         tiles = Split(cut.split.name, tuple(takes))

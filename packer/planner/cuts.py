@@ -45,12 +45,17 @@ class Cuts:
         self._states: dict[tuple[object, ...], int] = {}
         self._met: dict[tuple[int, TensorType], int] = {}  # by state and output
 
+    def grain(self, node: Node) -> tuple[int, ...]:
+        """For each dimension of a node's first output, what all its cuts are multiples of."""
+        inputs = [None if name is None else self.graph.type(name) for name in node.inputs]
+        return tuple(map(math.lcm, node.op.grain(inputs), self.costs.target.grain(self.graph, node)))
+
     def of(self, node: Node, whole: bool, form_grain: tuple[int, ...]) -> tuple[Cut, ...]:
         """All sensible cuts, for forms of this grain; those of one core alone if it must stay `whole`."""
         inputs = [None if name is None else self.graph.type(name) for name in node.inputs]
         output = self.graph.type(node.outputs[0])
         dependence = (Dependence.FULL,) * output.rank if whole else node.op.dependence(inputs)
-        grain = tuple(map(math.lcm, node.op.grain(inputs), self.costs.target.grain(self.graph, node)))
+        grain = self.grain(node)
         weights = node.inputs[1] if uneven(self.graph, node) is not None else None
         alike = (self.costs.number(work_of(self.graph, node)), weights, dependence, grain, form_grain)
         found = self._of.get(alike)
@@ -64,8 +69,7 @@ class Cuts:
         this grain."""
         inputs = [None if name is None else self.graph.type(name) for name in node.inputs]
         output, dependence = self.graph.type(node.outputs[0]), node.op.dependence(inputs)
-        grain = tuple(map(math.lcm, node.op.grain(inputs), self.costs.target.grain(self.graph, node)))
-        found = weighed(output, dependence, self.speeds, grain, axis, before, form_grain)
+        found = weighed(output, dependence, self.speeds, self.grain(node), axis, before, form_grain)
         return [self.cut(node, split) for split in found]
 
     def cut(self, node: Node, split: Split) -> Cut:

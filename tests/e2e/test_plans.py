@@ -94,6 +94,18 @@ def test_random_networks(seed: int, tmp_path: Path) -> None:
     expect_same_bits(graph, problem_of(graph, 2 + seed % 4), seed, tmp_path, network.inputs, network.outputs)
 
 
+@pytest.mark.parametrize("seed", [*range(60, 100), 1017, 1050, 1167, 1218])
+def test_random_networks_in_tiles(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Caches so small that whatever can be computed in tiles is worth it."""
+    cores = (replace(core, l2_bytes=[128, 512, 2048][seed % 3]) for core in TARGET.machine.cores)
+    monkeypatch.setattr("tests.e2e.test_plans.TARGET", TARGET.on(replace(TARGET.machine, cores=tuple(cores))))
+    network = random_network(seed)
+    graph = optimize(import_onnx(network.model))
+    problem = problem_of(graph, 1 + seed % 3)
+    for plan in range(3):
+        expect_same_bits(graph, problem, 7 * seed + plan, tmp_path, network.inputs)
+
+
 def test_programs_for_all_numbers_of_cores_give_the_same_bits(tmp_path: Path) -> None:
     """Even where measured times favour other algorithms on some numbers of cores."""
     favoured = 0
