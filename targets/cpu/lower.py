@@ -19,6 +19,7 @@ from packer.ir.ops import (
     MatMul,
     QuantizedConv,
     QuantizedMatMul,
+    Recurrent,
     Reshape,
     Slice,
     Tile,
@@ -62,6 +63,8 @@ def lower(graph: Graph, node: Node, form: Form, machine: Machine) -> Lowered:
         return _cut(graph, node)
     if isinstance(node.op, COPIES):
         return _copy(graph, node)
+    if isinstance(node.op, Recurrent):
+        return _recurrent(graph, node)
     return Lowered(
         kernel_name(node), tuple(map(_operand, repeat(graph), node.inputs, form.inputs)), attributes_of(node.op)
     )
@@ -258,6 +261,15 @@ def _linear(graph: Graph, node: Node, form: Form) -> Lowered:
     if len(node.inputs) > 2 and node.inputs[2] is not None:
         inputs.append(_constant(graph, node.inputs[2], (columns,), Layout.BLOCK16))
     return Lowered("linear", tuple(inputs), attributes_of(node.op))
+
+
+def _recurrent(graph: Graph, node: Node) -> Lowered:
+    """Weights W and R in blocks of 16 rows; those that are only known when the program runs stay planar."""
+    layouts = (
+        Layout.WEIGHT16 if i in (1, 2) and graph.constant(name) is not None else Layout.PLANAR
+        for i, name in enumerate(node.inputs)
+    )
+    return Lowered("recurrent", tuple(map(_operand, repeat(graph), node.inputs, layouts)), attributes_of(node.op))
 
 
 def _reduced(packed: Operand, form: Form) -> Operand:

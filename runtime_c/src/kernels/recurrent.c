@@ -1,28 +1,18 @@
-/* recurrent: RNN, GRU and LSTM layers of float32; every sequence of every direction is independent work. */
+/* recurrent: RNN, GRU and LSTM layers of float32. A task is a band of sequences of one direction: the inputs of a block of
+ * time steps are multiplied together, then the steps taken one by one. */
+#include "kernels/recurrent.h"
+
 #include <string.h>
 
-#include "kernels/simd/simd.h"
-#include "kernels/tensor.h"
-#include "kernels/unary_kinds.h"
+#include "kernels/partition.h"
+#include "kernels/transpose.h"
 
-enum { KIND_RNN, KIND_GRU, KIND_LSTM };
 enum { IN_X, IN_W, IN_R, IN_BIAS, IN_LENGTHS, IN_H, IN_C, IN_PEEPHOLE };
-enum { MAX_FUNCTIONS = 3, TIME_BLOCK = 16 };
-
-typedef struct recurrent_state {
-  int kind;
-  int64_t time, batch, features, hidden, directions, rows; /* rows: of the weights, gates * hidden */
-  bool backwards, linear_before_reset, input_forget, batch_major;
-  float clip; /* 0: none */
-  ert_activation functions[2 * MAX_FUNCTIONS];
-  int functions_per_direction;
-  void (*unary)(int kind, float alpha, float beta, const float *x, float *y, size_t n);
-} recurrent_state;
 
 /* ---- prepare ---- */
 
 /* `activations` holds names joined by commas. */
-static edgert_status read_functions(const ert_prepare *p, recurrent_state *s) {
+static edgert_status read_functions(const ert_prepare *p, ert_recurrent *s) {
   const uint32_t n = (uint32_t)(s->functions_per_direction * s->directions);
   const ert_attribute *found = ert_attribute_find(p, "activations");
   const char *text = found ? found->text : "";
@@ -47,7 +37,7 @@ static edgert_status read_functions(const ert_prepare *p, recurrent_state *s) {
   return EDGERT_OK;
 }
 
-static edgert_status read_attributes(const ert_prepare *p, recurrent_state *s) {
+static edgert_status read_attributes(const ert_prepare *p, ert_recurrent *s) {
   static const char *const kinds[] = {"rnn", "gru", "lstm", NULL};
   static const char *const directions[] = {"forward", "reverse", "bidirectional", NULL};
   static const int gates[] = {1, 3, 4};
@@ -75,14 +65,21 @@ static edgert_status expect_tensor(const ert_prepare *p, const ert_tensor *t, ed
                                    const int64_t *shape) {
   if (!t) return EDGERT_OK;
   ERT_TRY(ert_expect_dtype(p, t, dtype));
+  ERT_TRY(ert_expect_layout(p, t, ERT_LAYOUT_PLANAR));
   return ert_expect_shape(p, t, rank, shape);
 }
 
-static edgert_status check_operands(const ert_prepare *p, recurrent_state *s) {
+/* Weights [directions, rows, depth]: in blocks of 16 rows, or planar. */
+static edgert_status expect_weights(const ert_prepare *p, const ert_recurrent *s, const ert_tensor *t, int64_t depth) {
+  ERT_TRY(ert_expect_dtype(p, t, EDGERT_F32));
+  if (t->layout != ERT_LAYOUT_PLANAR) ERT_TRY(ert_expect_layout(p, t, ERT_LAYOUT_WEIGHT16));
+  return ert_expect_shape(p, t, 3, (const int64_t[]){s->directions, s->rows, depth});
+}
+
+static edgert_status check_operands(const ert_prepare *p, ert_recurrent *s) {
   const ert_step *step = p->step;
-  const bool lstm = s->kind == KIND_LSTM;
+  const bool lstm = s->kind == ERT_LSTM;
   ERT_TRY(ert_expect_operands(p, 3, lstm ? 8 : 6, 1, lstm ? 3 : 2));
-  ERT_TRY(ert_expect_planar(p));
   const ert_tensor *x = step->in[IN_X];
   if (x->rank != 3) return ert_reject(p, "rank of X", "3", "%d", x->rank);
   const int64_t d = s->directions, h = s->hidden;
@@ -90,9 +87,9 @@ static edgert_status check_operands(const ert_prepare *p, recurrent_state *s) {
   const int64_t y_by_batch[] = {s->batch, s->time, d, h}, y_by_time[] = {s->time, d, s->batch, h};
   const int64_t state_by_batch[] = {s->batch, d, h}, state_by_direction[] = {d, s->batch, h};
   const int64_t *state = s->batch_major ? state_by_batch : state_by_direction;
-  ERT_TRY(ert_expect_dtype(p, x, EDGERT_F32));
-  ERT_TRY(expect_tensor(p, step->in[IN_W], EDGERT_F32, 3, (const int64_t[]){d, s->rows, s->features}));
-  ERT_TRY(expect_tensor(p, step->in[IN_R], EDGERT_F32, 3, (const int64_t[]){d, s->rows, h}));
+  ERT_TRY(expect_tensor(p, x, EDGERT_F32, 3, x->shape));
+  ERT_TRY(expect_weights(p, s, step->in[IN_W], s->features));
+  ERT_TRY(expect_weights(p, s, step->in[IN_R], h));
   ERT_TRY(expect_tensor(p, input(step, IN_BIAS), EDGERT_F32, 2, (const int64_t[]){d, 2 * s->rows}));
   ERT_TRY(expect_tensor(p, input(step, IN_LENGTHS), EDGERT_I32, 1, &s->batch));
   ERT_TRY(expect_tensor(p, input(step, IN_H), EDGERT_F32, 3, state));
@@ -103,188 +100,176 @@ static edgert_status check_operands(const ert_prepare *p, recurrent_state *s) {
   return EDGERT_OK;
 }
 
+/* Bands of sequences, as many as keep every worker busy; blocks of time steps of at most ERT_RECURRENT_LINES inputs. */
+static void cut(ert_recurrent *s, int64_t workers) {
+  const double products =
+      (double)s->batch * (double)s->directions * (double)s->rows * (double)(s->features + s->hidden);
+  s->bands = ert_ceil_divide(s->batch, ERT_RECURRENT_LINES);
+  const int64_t pieces = ert_pieces(s->bands * s->directions, products * (double)s->time, workers);
+  s->bands = ert_min64(s->bands * pieces, s->batch);
+  s->sequences = s->bands > 0 ? ert_ceil_divide(s->batch, s->bands) : 0;
+  s->steps = ert_clamp64(ERT_RECURRENT_LINES / ert_max64(s->sequences, 1), 1, ert_max64(s->time, 1));
+  s->x_pitch = ert_spread_pitch(s->features);
+  s->h_pitch = ert_spread_pitch(s->hidden);
+  s->pitch = ert_spread_pitch(s->rows);
+}
+
+/* Floats of scratch: biases, inputs and gates of a block of time steps, products and three states of the sequences. */
+static int64_t scratch_floats(const ert_recurrent *s) {
+  const int64_t lines = s->steps * s->sequences;
+  return 2 * s->pitch + lines * (s->x_pitch + s->pitch) + s->sequences * (s->pitch + 3 * s->h_pitch);
+}
+
+/* Floats of scratch that planar weights of a direction are packed into. */
+static int64_t packed_floats(const ert_recurrent *s, const ert_tensor *weights) {
+  return weights->layout == ERT_LAYOUT_PLANAR ? (s->rows + 15) / 16 * 16 * weights->shape[2] : 0;
+}
+
 static edgert_status prepare(ert_prepare *p) {
-  recurrent_state s = {.unary = p->simd->unary};
+  ert_recurrent s = {.simd = p->simd};
   ERT_TRY(read_attributes(p, &s));
   ERT_TRY(check_operands(p, &s));
+  cut(&s, p->workers);
   void *memory;
   ERT_TRY(ert_state(p, sizeof s, &memory));
-  *(recurrent_state *)memory = s;
-  /* Drives of a block of time steps, gates, and three states; the weights, which are larger, fit in memory. */
-  p->step->scratch_bytes = sizeof(float) * ((size_t)(TIME_BLOCK + 1) * (size_t)s.rows + 3 * (size_t)s.hidden);
+  *(ert_recurrent *)memory = s;
+  const int64_t packed = packed_floats(&s, p->step->in[IN_W]) + packed_floats(&s, p->step->in[IN_R]);
+  p->step->scratch_bytes = sizeof(float) * (size_t)(scratch_floats(&s) + packed);
   const bool nothing = p->step->out[0]->elements == 0 && p->step->n_out == 1;
-  p->step->tasks = nothing ? 0 : s.directions * s.batch;
+  p->step->tasks = nothing ? 0 : s.directions * s.bands;
   return EDGERT_OK;
 }
 
 /* ---- run ---- */
 
-typedef float float4 __attribute__((vector_size(16), aligned(4), may_alias));
-
-static float dot(const float *a, const float *b, int64_t n) {
-  float4 sum[4] = {{0}};
-  int64_t i = 0;
-  for (; i + 16 <= n; i += 16) {
-    for (int k = 0; k < 4; ++k) sum[k] += *(const float4 *)(a + i + 4 * k) * *(const float4 *)(b + i + 4 * k);
-  }
-  float4 all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-  float rest = 0;
-  for (; i < n; ++i) rest += a[i] * b[i];
-  return (all[0] + all[1]) + (all[2] + all[3]) + rest;
-}
-
-/* y[r] = matrix[r] . x + bias[r] */
-static void multiply(float *restrict y, const float *matrix, const float *bias, const float *x, int64_t rows,
-                     int64_t n) {
-  for (int64_t r = 0; r < rows; ++r) y[r] = dot(matrix + r * n, x, n) + (bias ? bias[r] : 0);
-}
-
-/* One direction of one sequence. */
-typedef struct sequence {
-  const float *w, *r, *w_bias, *r_bias, *peephole; /* of the direction; the last three may be NULL */
-  const ert_activation *functions;
-  float *drive, *gates, *h, *c, *mixed; /* scratch */
-} sequence;
-
-static void apply(const recurrent_state *s, const ert_activation *f, const float *x, float *y) {
-  s->unary(f->kind, f->alpha, f->beta, x, y, (size_t)s->hidden);
-}
-
-/* The same of a gate, clipped first. */
-static void activate(const recurrent_state *s, const ert_activation *f, float *v) {
-  if (s->clip > 0) {
-    for (int64_t i = 0; i < s->hidden; ++i) v[i] = v[i] > s->clip ? s->clip : v[i] < -s->clip ? -s->clip : v[i];
-  }
-  apply(s, f, v, v);
-}
-
-/* gates[gate] = drive[gate] + R[gate] . state + bias */
-static void recur(const recurrent_state *s, const sequence *q, const float *drive, int64_t gate, int64_t gates,
-                  const float *state) {
-  const int64_t h = s->hidden, from = gate * h, n = gates * h;
-  multiply(q->gates + from, q->r + from * h, q->r_bias ? q->r_bias + from : NULL, state, n, h);
-  for (int64_t i = from; i < from + n; ++i) q->gates[i] += drive[i];
-}
-
-static void step_gru(const recurrent_state *s, const sequence *q, const float *drive) {
-  const int64_t h = s->hidden;
-  float *update = q->gates, *reset = update + h, *fresh = reset + h;
-  recur(s, q, drive, 0, 2, q->h);
-  activate(s, &q->functions[0], update);
-  activate(s, &q->functions[0], reset);
-  if (s->linear_before_reset) {
-    multiply(fresh, q->r + 2 * h * h, q->r_bias ? q->r_bias + 2 * h : NULL, q->h, h, h);
-    for (int64_t i = 0; i < h; ++i) fresh[i] = fresh[i] * reset[i] + drive[2 * h + i];
-  } else {
-    for (int64_t i = 0; i < h; ++i) q->mixed[i] = reset[i] * q->h[i];
-    recur(s, q, drive, 2, 1, q->mixed);
-  }
-  activate(s, &q->functions[1], fresh);
-  for (int64_t i = 0; i < h; ++i) q->h[i] = (1 - update[i]) * fresh[i] + update[i] * q->h[i];
-}
-
-static void add_product(float *restrict y, const float *restrict a, const float *restrict b, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) y[i] += a[i] * b[i];
-}
-
-static void step_lstm(const recurrent_state *s, const sequence *q, const float *drive) {
-  const int64_t h = s->hidden;
-  float *write = q->gates, *emit = write + h, *forget = emit + h, *fresh = forget + h;
-  recur(s, q, drive, 0, 4, q->h);
-  if (q->peephole) {
-    add_product(write, q->peephole, q->c, h);
-    add_product(forget, q->peephole + 2 * h, q->c, h);
-  }
-  activate(s, &q->functions[0], write);
-  activate(s, &q->functions[0], forget);
-  activate(s, &q->functions[1], fresh);
-  for (int64_t i = 0; i < h; ++i) {
-    float kept = s->input_forget ? 1 - write[i] : forget[i];
-    q->c[i] = kept * q->c[i] + write[i] * fresh[i];
-  }
-  if (q->peephole) add_product(emit, q->peephole + h, q->c, h);
-  activate(s, &q->functions[0], emit);
-  apply(s, &q->functions[2], q->c, q->mixed);
-  for (int64_t i = 0; i < h; ++i) q->h[i] = emit[i] * q->mixed[i];
-}
-
-static void one_step(const recurrent_state *s, const sequence *q, const float *drive) {
-  if (s->kind == KIND_GRU) {
-    step_gru(s, q, drive);
-  } else if (s->kind == KIND_LSTM) {
-    step_lstm(s, q, drive);
-  } else {
-    recur(s, q, drive, 0, 1, q->h);
-    activate(s, &q->functions[0], q->gates);
-    memcpy(q->h, q->gates, (size_t)s->hidden * sizeof(float));
+/* Rows [rows][depth] in blocks [depth][16]; lanes past the last row are zero. */
+static void pack(const float *from, int64_t rows, int64_t depth, float *to) {
+  for (; rows > 0; rows -= 16, from += 16 * depth, to += 16 * depth) {
+    const int64_t lanes = ert_min64(rows, 16);
+    if (lanes < 16) memset(to, 0, (size_t)depth * 64);
+    ert_transpose(to, 16, from, depth, depth, lanes, sizeof(float));
   }
 }
 
-/* Drives of time steps [first, first + n) of the sequence: row by row, so that a row of weights serves them all. */
-static void drive_steps(const recurrent_state *s, const sequence *q, const float *const *x, int64_t n) {
-  for (int64_t r = 0; r < s->rows; ++r) {
-    for (int64_t t = 0; t < n; ++t)
-      q->drive[t * s->rows + r] = dot(q->w + r * s->features, x[t], s->features) + (q->w_bias ? q->w_bias[r] : 0);
+/* The weights of direction d in blocks: where they are, or, of planar ones, in scratch. */
+static const float *blocks_of(const ert_recurrent *s, const ert_tensor *weights, int64_t d, float **scratch) {
+  const int64_t depth = weights->shape[2];
+  if (weights->layout == ERT_LAYOUT_WEIGHT16)
+    return (const float *)weights->data + d * ert_weight_strides_of(weights).group;
+  float *packed = *scratch;
+  *scratch += packed_floats(s, weights);
+  pack((const float *)weights->data + d * s->rows * depth, s->rows, depth, packed);
+  return packed;
+}
+
+/* `rows` floats with whole blocks of 16 of memory behind them; NULL if there are none. */
+static const float *padded(const ert_recurrent *s, const float *from, float *to) {
+  if (!from) return NULL;
+  memset(to + s->rows / 16 * 16, 0, 16 * sizeof(float) * (s->rows % 16 != 0));
+  return memcpy(to, from, (size_t)s->rows * sizeof(float));
+}
+
+static void load_states(const ert_recurrent *s, const ert_recurrent_band *q, int64_t d, const ert_tensor *initial,
+                        float *state) {
+  for (int64_t i = 0; i < q->sequences; ++i, state += s->h_pitch) {
+    const int64_t b = q->first + i, at = s->batch_major ? b * s->directions + d : d * s->batch + b;
+    if (initial)
+      memcpy(state, (const float *)initial->data + at * s->hidden, (size_t)s->hidden * sizeof(float));
+    else
+      memset(state, 0, (size_t)s->hidden * sizeof(float));
   }
 }
 
-static void load_state(float *state, const ert_tensor *initial, int64_t at, int64_t hidden) {
-  if (initial)
-    memcpy(state, (const float *)initial->data + at * hidden, (size_t)hidden * sizeof(float));
-  else
-    memset(state, 0, (size_t)hidden * sizeof(float));
-}
-
-static void run_sequence(const ert_step *step, const recurrent_state *s, const sequence *q, int64_t d, int64_t b) {
-  const int64_t state_at = s->batch_major ? b * s->directions + d : d * s->batch + b;
-  const ert_tensor *lengths = input(step, IN_LENGTHS);
-  const int64_t length = lengths ? ert_clamp64(((const int32_t *)lengths->data)[b], 0, s->time) : s->time;
+/* The time of step i of a sequence of some length; past its end that of a step of zeros. */
+static int64_t time_of(const ert_recurrent *s, int64_t d, int64_t length, int64_t i) {
   const bool backwards = s->backwards || d == 1;
-  const size_t bytes = (size_t)s->hidden * sizeof(float);
-  load_state(q->h, input(step, IN_H), state_at, s->hidden);
-  load_state(q->c, input(step, IN_C), state_at, s->hidden);
-  for (int64_t first = 0; first < s->time; first += TIME_BLOCK) {
-    const int64_t n = ert_min64(TIME_BLOCK, s->time - first), valid = ert_clamp64(length - first, 0, n);
-    const float *x[TIME_BLOCK];
-    for (int64_t i = 0; i < valid; ++i) {
-      int64_t t = backwards ? length - 1 - (first + i) : first + i;
-      x[i] = (const float *)step->in[IN_X]->data + (s->batch_major ? b * s->time + t : t * s->batch + b) * s->features;
+  return backwards && i < length ? length - 1 - i : i;
+}
+
+/* The gates' part of n time steps from `first` on of all sequences, through a copy of their inputs. */
+static void drive_steps(const ert_step *step, const ert_recurrent *s, const ert_recurrent_band *q, int64_t d,
+                        int64_t first, int64_t n, float *copy, float *drive) {
+  const size_t bytes = (size_t)s->features * sizeof(float);
+  float *to = copy;
+  for (int64_t i = first; i < first + n; ++i) {
+    for (int64_t k = 0; k < q->sequences; ++k, to += s->x_pitch) {
+      const int64_t b = q->first + k, t = time_of(s, d, q->length[k], i);
+      const int64_t at = s->batch_major ? b * s->time + t : t * s->batch + b;
+      if (i < q->length[k])
+        memcpy(to, (const float *)step->in[IN_X]->data + at * s->features, bytes);
+      else
+        memset(to, 0, bytes);
     }
-    drive_steps(s, q, x, valid);
-    for (int64_t i = 0; i < n; ++i) {
-      int64_t t = backwards && i < valid ? length - 1 - (first + i) : first + i;
-      int64_t at = s->batch_major ? (b * s->time + t) * s->directions + d : (t * s->directions + d) * s->batch + b;
-      float *y = (float *)step->out[0]->data + at * s->hidden;
-      if (i < valid) {
-        one_step(s, q, q->drive + i * s->rows);
-        memcpy(y, q->h, bytes);
-      } else {
-        memset(y, 0, bytes);
-      }
+  }
+  ert_recurrent_multiply(s, copy, s->x_pitch, n * q->sequences, q->w, s->features, q->w_bias, 0, s->rows, drive, false);
+}
+
+/* Outputs of time step i: the states, or zeros past the end of a sequence. */
+static void store(const ert_step *step, const ert_recurrent *s, const ert_recurrent_band *q, int64_t d, int64_t i) {
+  const size_t bytes = (size_t)s->hidden * sizeof(float);
+  for (int64_t k = 0; k < q->sequences; ++k) {
+    const int64_t b = q->first + k, t = time_of(s, d, q->length[k], i);
+    const int64_t at = s->batch_major ? (b * s->time + t) * s->directions + d : (t * s->directions + d) * s->batch + b;
+    float *y = (float *)step->out[0]->data + at * s->hidden;
+    if (i < q->length[k])
+      memcpy(y, q->h + k * s->h_pitch, bytes);
+    else
+      memset(y, 0, bytes);
+  }
+}
+
+static void run_band(const ert_step *step, const ert_recurrent *s, ert_recurrent_band *q, int64_t d, float *scratch) {
+  const ert_tensor *lengths = input(step, IN_LENGTHS);
+  float *copy = scratch, *drive = copy + s->steps * s->sequences * s->x_pitch;
+  q->products = drive + s->steps * s->sequences * s->pitch;
+  q->h = q->products + s->sequences * s->pitch;
+  q->c = q->h + s->sequences * s->h_pitch;
+  q->mixed = q->c + s->sequences * s->h_pitch;
+  int64_t longest = 0;
+  for (int64_t i = 0; i < q->sequences; ++i) {
+    const int64_t length = lengths ? ((const int32_t *)lengths->data)[q->first + i] : s->time;
+    q->length[i] = ert_clamp64(length, 0, s->time);
+    longest = ert_max64(longest, q->length[i]);
+  }
+  load_states(s, q, d, input(step, IN_H), q->h);
+  load_states(s, q, d, input(step, IN_C), q->c);
+  load_states(s, q, d, NULL, q->mixed); /* sequences that have ended are multiplied too */
+  for (int64_t first = 0; first < s->time; first += s->steps) {
+    const int64_t n = ert_min64(s->steps, s->time - first);
+    if (first < longest) drive_steps(step, s, q, d, first, n, copy, drive);
+    for (int64_t i = first; i < first + n; ++i) {
+      if (i < longest) ert_recurrent_step(s, q, drive + (i - first) * q->sequences * s->pitch, i);
+      store(step, s, q, d, i);
     }
   }
   const float *states[] = {q->h, q->c};
-  for (uint32_t i = 1; i < step->n_out; ++i)
-    memcpy((float *)step->out[i]->data + state_at * s->hidden, states[i - 1], bytes);
+  for (uint32_t o = 1; o < step->n_out; ++o) {
+    for (int64_t i = 0; i < q->sequences; ++i) {
+      const int64_t b = q->first + i, at = s->batch_major ? b * s->directions + d : d * s->batch + b;
+      memcpy((float *)step->out[o]->data + at * s->hidden, states[o - 1] + i * s->h_pitch,
+             (size_t)s->hidden * sizeof(float));
+    }
+  }
 }
 
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
-  const recurrent_state *s = step->state;
+  const ert_recurrent *s = step->state;
   const ert_tensor *bias = input(step, IN_BIAS), *peephole = input(step, IN_PEEPHOLE);
-  for (int64_t unit = begin; unit < end; ++unit) {
-    const int64_t d = unit / s->batch, b = unit % s->batch;
-    sequence q = {.w = (const float *)step->in[IN_W]->data + d * s->rows * s->features,
-                  .r = (const float *)step->in[IN_R]->data + d * s->rows * s->hidden,
-                  .w_bias = bias ? (const float *)bias->data + d * 2 * s->rows : NULL,
-                  .r_bias = bias ? (const float *)bias->data + (d * 2 + 1) * s->rows : NULL,
-                  .peephole = peephole ? (const float *)peephole->data + d * 3 * s->hidden : NULL,
-                  .functions = &s->functions[d * s->functions_per_direction],
-                  .drive = scratch};
-    q.gates = q.drive + TIME_BLOCK * s->rows;
-    q.h = q.gates + s->rows;
-    q.c = q.h + s->hidden;
-    q.mixed = q.c + s->hidden;
-    run_sequence(step, s, &q, d, b);
+  for (int64_t task = begin; task < end; ++task) {
+    const int64_t d = task / s->bands, band = task % s->bands, first = ert_cut_at(s->batch, s->bands, band);
+    const float *biases = bias ? (const float *)bias->data + d * 2 * s->rows : NULL;
+    float *w_bias = scratch, *r_bias = w_bias + s->pitch, *rest = r_bias + s->pitch;
+    ert_recurrent_band q = {
+        .w = blocks_of(s, step->in[IN_W], d, &rest),
+        .r = blocks_of(s, step->in[IN_R], d, &rest),
+        .w_bias = padded(s, biases, w_bias),
+        .r_bias = padded(s, biases ? biases + s->rows : NULL, r_bias),
+        .peephole = peephole ? (const float *)peephole->data + d * 3 * s->hidden : NULL,
+        .functions = &s->functions[d * s->functions_per_direction],
+        .first = first,
+        .sequences = ert_cut_at(s->batch, s->bands, band + 1) - first,
+    };
+    run_band(step, s, &q, d, rest);
   }
 }
 

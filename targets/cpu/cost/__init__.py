@@ -24,6 +24,7 @@ from packer.ir.ops import (
     Pool,
     QuantizedConv,
     QuantizedMatMul,
+    Recurrent,
     Reduce,
     Reshape,
     Resize,
@@ -42,6 +43,7 @@ from targets.cpu.cost.depthwise import depthwise_seconds
 from targets.cpu.cost.depthwise_planar import depthwise_planar_seconds
 from targets.cpu.cost.direct import direct_seconds
 from targets.cpu.cost.quantized import conv_quantized_seconds, linear_quantized_seconds
+from targets.cpu.cost.recurrent import recurrent_seconds
 from targets.cpu.cost.sparse import conv_sparse_seconds, linear_sparse_seconds
 from targets.cpu.cost.winograd import winograd_seconds
 from targets.cpu.precision import LINES, is_stream
@@ -85,6 +87,7 @@ _MODELS: dict[type, _Model] = {
     Pool: window.pool_seconds,
     QuantizedConv: conv_quantized_seconds,
     QuantizedMatMul: linear_quantized_seconds,
+    Recurrent: recurrent_seconds,
     Reduce: fold.reduce_seconds,
     Reshape: move.copy_seconds,
     Resize: window.resize_seconds,

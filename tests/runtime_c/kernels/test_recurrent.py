@@ -9,7 +9,7 @@ import pytest
 
 from packer.ir.ops import Recurrent
 from packer.ir.types import DType, TensorType
-from targets.base import attributes_of
+from targets.base import Layout, attributes_of
 from tests.runtime_c.kernels.harness import Rejected, check_op, run_step
 
 GATES = {"rnn": 1, "gru": 3, "lstm": 4}
@@ -32,6 +32,12 @@ def operands(rng: np.random.Generator, op: Recurrent, time: int, batch: int, fea
     return found if op.kind == "lstm" else found[:6]
 
 
+def packed(op: Recurrent, given: list[np.ndarray | None]) -> list[Layout]:
+    """The layouts of inputs and outputs, weights in blocks of 16 rows."""
+    count = len(given) + (3 if op.kind == "lstm" else 2)
+    return [Layout.WEIGHT16 if i in (1, 2) else Layout.PLANAR for i in range(count)]
+
+
 @pytest.mark.parametrize("kind", ["rnn", "gru", "lstm"])
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 def test_layers(kind: str, direction: str) -> None:
@@ -49,8 +55,8 @@ def test_layers(kind: str, direction: str) -> None:
             clip=0.7 * option,
         )
         given = operands(rng, op, time, batch, features)
-        check_op(op, given, "recurrent", 1e-5)
-        check_op(op, given[:3], "recurrent", 1e-5)
+        check_op(op, given, "recurrent", 1e-5, layouts=packed(op, given))
+        check_op(op, given[:3], "recurrent", 1e-5, layouts=packed(op, given[:3]))
         check_op(op, [x if i < 3 or i % 2 == option else None for i, x in enumerate(given)], "recurrent", 1e-5)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from packer.importers import import_onnx
 from packer.ir import Block, DType, TensorType
-from packer.ir.ops import Activation, Binary, Concat, Conv, MatMul, Op, Pool, ScaleShift, Softmax, Unary
+from packer.ir.ops import Activation, Binary, Concat, Conv, MatMul, Op, Pool, Recurrent, ScaleShift, Softmax, Unary
 from packer.passes import optimize
 from packer.planner.costs import work_of
 from targets.base import Form, Layout, TargetError, Work, resolve
@@ -355,3 +355,18 @@ def test_measured_layers_are_predicted() -> None:
     assert sum(ratio * time for ratio, time, _ in found) / sum(time for _, time, _ in found) == pytest.approx(
         1, abs=0.05
     )
+
+
+def test_recurrent_layers_read_their_weights_at_every_step() -> None:
+    """Measured on one core of Zen 4, 200 time steps: GRU of 128 0.60 ms; LSTM of 128 0.79 ms, of 256 3.4 ms, and 8.1 ms
+    for four sequences."""
+    for kind, hidden, batch, measured in (
+        ("gru", 128, 1, 0.60e-3), ("lstm", 128, 1, 0.79e-3), ("lstm", 256, 1, 3.4e-3), ("lstm", 256, 4, 8.1e-3),
+    ):  # fmt: skip
+        gates, functions = (3, ("sigmoid", "tanh")) if kind == "gru" else (4, ("sigmoid", "tanh", "tanh"))
+        given = (0.0,) * len(functions)
+        op = Recurrent(kind, "forward", hidden, functions, given, given, linear_before_reset=True)
+        weights = f32(1, gates * hidden, hidden)
+        what = work(op, f32(200, batch, hidden), weights, weights)
+        how = Form((PLANAR,) * 3, (PLANAR,))
+        assert 0.67 * measured < time(what, how) < 1.5 * measured
