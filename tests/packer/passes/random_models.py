@@ -158,7 +158,7 @@ class _Builder:
         k = int(self.random.integers(1, 9))
         weights = self.random.standard_normal((c, k)).astype(np.float32) * (self.random.random((c, k)) < 0.15)
         x = self.op("Transpose", x, perm=[0, 2, 3, 1], shape=(n, h, w, c))
-        y = self.op("MatMul", x, self.constant(weights.astype(np.float32)), shape=(n, h, w, k))
+        y = self.op("MatMul", x, self.constant(weights), shape=(n, h, w, k))
         if self.random.random() < 0.5:
             y = self.op("Relu", self.op("Add", y, self.floats(k), shape=(n, h, w, k)), shape=(n, h, w, k))
         return self.op("Transpose", y, perm=[0, 3, 1, 2], shape=(n, k, h, w))

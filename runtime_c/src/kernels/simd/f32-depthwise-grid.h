@@ -1,4 +1,4 @@
-/* Depthwise convolution of planar rows with all the taps of a kernel of three rows of them or more: a vector of outputs of
+/* Depthwise convolution of planar rows with all the taps of a kernel of four rows of them or more: a vector of outputs of
  * each of a tile's rows stays in a register while the lines that their taps read pass by. A line is loaded once for each
  * column of taps, and multiplied by up to as many weights as there are rows of taps.
  *

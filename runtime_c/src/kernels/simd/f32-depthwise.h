@@ -57,6 +57,7 @@ ERT_INLINE void depthwise_inside(vf acc[14][4], const float *x, const float *w, 
   }
 }
 
+/* The same; where all lie inside nothing is asked. */
 ERT_INLINE void depthwise_neighbours(vf acc[14][4], const float *x, const float *w, int64_t first, int64_t end, int S,
                                      int J, int P, int V) {
   const int inputs = (P - 1) * S + J;
