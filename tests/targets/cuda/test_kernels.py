@@ -132,16 +132,32 @@ def test_several_warps_may_write_the_same(seed: str, body: str) -> None:
 
 @pytest.mark.parametrize("seed", ["0", "1", "2"])
 @pytest.mark.parametrize(
+    ("body", "left"),
+    [
+        ("st.shared.u32 [word], 7;", 7),
+        ("st.shared.u32 [word], %r2;", 0xFFFFFFFF),
+        ("bar.sync 0; st.shared.v2.u16 [word], {%h0, %h1};", 0xFFFF0007),
+        ("st.shared.u32 [word], %r2; st.shared.u32 [word], 7;", 0xFFFFFFFF),
+        ("st.shared.u32 [word], %r2; bar.sync 0; st.shared.u32 [word], 7;", 7),
+    ],
+)
+def test_what_warps_write_differently_is_no_number(seed: str, body: str, left: int) -> None:
+    with device(**DEFAULT, seed=seed):
+        out = Buffer(4)
+        run(kernel(WARPS + body + "bar.sync 0; ld.shared.u32 %r0, [word]; st.global.u32 [%a0], %r0;", 1), out)
+        assert out.read(np.uint32, 1)[0] == left
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "2"])
+@pytest.mark.parametrize(
     "body",
     [
-        "st.shared.u32 [word], %r2;",
-        "st.shared.v2.u16 [word], {%h0, %h1};",
-        "st.shared.u32 [word], %r2; st.shared.u32 [word], 7;",
         "ld.shared.u32 %r0, [word];",
+        "st.shared.u32 [word], %r2; ld.shared.u32 %r0, [word];",
         "bar.sync 0; @%p0 ld.shared.u32 %r0, [word]; @!%p0 st.shared.u32 [word], 7;",
     ],
 )
-def test_other_values_and_reads_are_races(seed: str, body: str) -> None:
+def test_reads_of_what_another_warp_writes_are_races(seed: str, body: str) -> None:
     with device(**DEFAULT, seed=seed):
         fails(kernel(WARPS + body, 1), "CUDA_ERROR_LAUNCH_FAILED", "race: byte 0x", Buffer(4))
 

@@ -12,6 +12,7 @@ typedef struct access {
   bool run; /* the lanes' bytes follow each other */
   uint64_t address[EMU_WARP];
   uint8_t *host[EMU_WARP], *shadow[EMU_WARP];
+  uint32_t torn[4]; /* lanes whose element another warp has written otherwise since the last barrier */
 } access;
 
 EMU_CLONES static void add_base(uint64_t *address, const void *row, unsigned width, uint64_t offset) {
@@ -136,9 +137,9 @@ static bool same_byte(emu_block *b, const emu_warp *w, const access *a, uint32_t
   return row[((size_t)lane << ptx_width(x)) + n % a->size] == a->host[lane][n];
 }
 
-/* Whether another warp touched a byte since the last barrier, so that the order decides what happens. Several may
-   write a byte if they write the same: it belongs to none of them then. */
-static bool check_races(emu_block *b, emu_warp *w, const access *a, uint32_t lanes) {
+/* Whether a warp reads what another one writes between the same barriers, so that the order decides what happens.
+   Several may write a byte: it belongs to none of them then. What they do not write alike is torn. */
+static bool check_races(emu_block *b, emu_warp *w, access *a, uint32_t lanes) {
   enum { SEVERAL = 63 };
   uint32_t self = b->epoch * 64 + w->index, several = b->epoch * 64 + SEVERAL;
   for (uint32_t m = lanes; m; m &= m - 1) {
@@ -147,11 +148,12 @@ static bool check_races(emu_block *b, emu_warp *w, const access *a, uint32_t lan
     for (unsigned n = 0; n < a->bytes; n++) {
       bool written = t[n].writer / 64 == b->epoch && t[n].writer != self;
       bool read = a->store && t[n].reader / 64 == b->epoch && t[n].reader != self;
-      bool again = written && a->store && same_byte(b, w, a, i, n);
+      bool again = written && a->store;
       if ((written && !again) || read)
         return emu_fault(b, w, a->p, i, CUDA_ERROR_LAUNCH_FAILED,
                          "race: byte 0x%llx of shared memory was %s by another warp since the last barrier",
                          (unsigned long long)(a->host[i] - b->shared + n), read ? "read" : "written");
+      if (again && !same_byte(b, w, a, i, n)) a->torn[n / a->size] |= 1u << i;
       if (a->store)
         t[n].writer = again ? several : self;
       else
@@ -293,6 +295,7 @@ static void store(emu_block *b, emu_warp *w, const access *a) {
       memcpy(a->host[0], row, 32 * (size_t)a->size);
     else
       store_element(a, row, width, n * a->size);
+    EACH_ACTIVE(a->torn[n]) memset(a->host[i] + n * a->size, 0xff, a->size); /* NaN, so that whoever uses it is found */
   }
 }
 
