@@ -210,7 +210,7 @@ def test_squeezenet_copies_nothing(models: Path, cores: int) -> None:
     assert not {"concat", "copy"} & {step.kernel for step in plan(graph, TARGET, cores).steps}
 
 
-@pytest.mark.parametrize("first", range(0, 60, 20))
+@pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (20, 40))])
 def test_random_graphs(first: int) -> None:
     """With the plan chosen by cost, and with any."""
     for seed in range(first, first + 20):

@@ -40,7 +40,7 @@ def any_plan(graph: Graph, cores: int, seed: int) -> Program:
     return schedule(graph, problem.costs.target, choices, cores)
 
 
-@pytest.mark.parametrize("first", range(0, 100, 20))
+@pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(20, 100, 20))])
 @pytest.mark.parametrize("make", [random_model, lambda seed: random_network(seed).model], ids=["patterns", "operators"])
 def test_random_networks(make: Callable[[int], object], first: int) -> None:
     """With the plan chosen by cost, and with any."""
