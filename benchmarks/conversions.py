@@ -74,7 +74,7 @@ def _readable(model: Path, path: Path, shuffled: bool = False) -> None:
     nodes: list[NodeProto] = []
     for node in loaded.graph.node:
         attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
-        x, y = node.input[0], node.output[0]
+        x, y = next(iter(node.input), ""), node.output[0]
         if node.op_type == "AveragePool" and _global(attributes, shapes[x], shapes[y]):
             nodes.append(helper.make_node("GlobalAveragePool", [x], [y], node.name))
         elif shuffled and node.op_type == "SpaceToDepth":

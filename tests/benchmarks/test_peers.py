@@ -88,7 +88,8 @@ def test_what_converters_read_wrongly_is_written_in_other_words(
     given, made = tmp_path / "given.onnx", tmp_path / "made.onnx"
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 8, *shape))
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * 4)
-    graph = onnx.GraphProto(node=[node], name="one", input=[x], output=[y])
+    constant = helper.make_node("Constant", [], ["no one's"], value_float=1.0)  # it has no inputs
+    graph = onnx.GraphProto(node=[constant, node], name="one", input=[x], output=[y])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(onnx.shape_inference.infer_shapes(model), given)
     conversions._readable(given, made, shuffled=True)
