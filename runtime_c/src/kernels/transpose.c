@@ -82,20 +82,60 @@ static void join_two(ert_bits32 *restrict dst, const ert_bits32 *restrict src, i
   for (; j < width; ++j, dst += 2) dst[0] = x[j], dst[1] = y[j];
 }
 
-/* Whole tiles, then the columns and the rows of the source that they leave. */
+enum {
+  CHUNK = 64,
+  BLOCK = 16,  /* words of a cache line */
+  ALIKE = 512, /* rows a multiple of so many words apart share few places in the first cache */
+};
+
+/* The largest power of two that divides a distance: the larger, the fewer places in a cache have rows so far apart. */
+static inline int64_t power_in(int64_t stride) { return stride & -stride; }
+
+/* Blocks whose rows are cache lines, by way of a buffer: each line of either side is visited once, whatever others it shares
+ * its place in the cache with. */
+static void block_words(ert_bits32 *restrict dst, int64_t dst_stride, const ert_bits32 *restrict src,
+                        int64_t src_stride) {
+  ert_bits32 block[BLOCK * BLOCK];
+  for (int64_t i = 0; i < BLOCK; i += 4)
+    for (int64_t j = 0; j < BLOCK; j += 4)
+      tile_words(block + j * BLOCK + i, BLOCK, src + i * src_stride + j, src_stride);
+  for (int64_t j = 0; j < BLOCK; j++) memcpy(dst + j * dst_stride, block + j * BLOCK, BLOCK * sizeof *dst);
+}
+
+/* Whole tiles, then the columns and the rows of the source that they leave. Tiles follow one another along the rows
+ * that share more places in the cache, in chunks, so that cache lines are complete before they are left. */
 #define TILES(name, type, tile, singles, edge)                                                                        \
   static void name(type *restrict dst, int64_t dst_stride, const type *restrict src, int64_t src_stride,              \
                    int64_t width, int64_t n) {                                                                        \
     const int64_t tiled_width = width / edge * edge, tiled_n = n / edge * edge;                                       \
-    for (int64_t i = 0; i < tiled_n; i += edge)                                                                       \
-      for (int64_t j = 0; j < tiled_width; j += edge)                                                                 \
-        tile(dst + j * dst_stride + i, dst_stride, src + i * src_stride + j, src_stride);                             \
+    if (power_in(dst_stride) >= power_in(src_stride)) {                                                               \
+      for (int64_t chunk = 0; chunk < tiled_n; chunk += CHUNK)                                                        \
+        for (int64_t j = 0; j < tiled_width; j += edge)                                                               \
+          for (int64_t i = chunk; i < tiled_n && i < chunk + CHUNK; i += edge)                                        \
+            tile(dst + j * dst_stride + i, dst_stride, src + i * src_stride + j, src_stride);                         \
+    } else {                                                                                                          \
+      for (int64_t chunk = 0; chunk < tiled_width; chunk += CHUNK)                                                    \
+        for (int64_t i = 0; i < tiled_n; i += edge)                                                                   \
+          for (int64_t j = chunk; j < tiled_width && j < chunk + CHUNK; j += edge)                                    \
+            tile(dst + j * dst_stride + i, dst_stride, src + i * src_stride + j, src_stride);                         \
+    }                                                                                                                 \
     singles(dst + tiled_width * dst_stride, dst_stride, src + tiled_width, src_stride, width - tiled_width, tiled_n); \
     singles(dst + tiled_n, dst_stride, src + tiled_n * src_stride, src_stride, width, n - tiled_n);                   \
   }
 
 TILES(tiled_words, ert_bits32, tile_words, single_words, 4)
 TILES(tiled_doubles, ert_bits64, tile_doubles, single_doubles, 2)
+
+/* Whole blocks, then the columns and the rows of the source that they leave. */
+static void blocked_words(ert_bits32 *restrict dst, int64_t dst_stride, const ert_bits32 *restrict src,
+                          int64_t src_stride, int64_t width, int64_t n) {
+  const int64_t whole_width = width / BLOCK * BLOCK, whole_n = n / BLOCK * BLOCK;
+  for (int64_t i = 0; i < whole_n; i += BLOCK)
+    for (int64_t j = 0; j < whole_width; j += BLOCK)
+      block_words(dst + j * dst_stride + i, dst_stride, src + i * src_stride + j, src_stride);
+  tiled_words(dst + whole_width * dst_stride, dst_stride, src + whole_width, src_stride, width - whole_width, whole_n);
+  tiled_words(dst + whole_n, dst_stride, src + whole_n * src_stride, src_stride, width, n - whole_n);
+}
 
 void ert_transpose(void *dst, int64_t dst_stride, const void *src, int64_t src_stride, int64_t width, int64_t n,
                    size_t size) {
@@ -110,6 +150,8 @@ void ert_transpose(void *dst, int64_t dst_stride, const void *src, int64_t src_s
         split_three(dst, dst_stride, src, n);
       else if (n == 2 && dst_stride == 2)
         join_two(dst, src, src_stride, width);
+      else if (dst_stride % ALIKE == 0 && src_stride % ALIKE == 0)
+        blocked_words(dst, dst_stride, src, src_stride, width, n);
       else
         tiled_words(dst, dst_stride, src, src_stride, width, n);
       break;

@@ -36,6 +36,12 @@ def test_every_transpose(dtype: type, shape: tuple[int, ...]) -> None:
         check_view(x, x.transpose(perm))
 
 
+@pytest.mark.parametrize("shape", [(19, 512, 17), (16, 512, 32), (40, 512, 5), (3, 1024, 50)])
+def test_transposes_of_rows_that_share_places_in_the_cache(shape: tuple[int, ...]) -> None:
+    x = random_array(np.random.default_rng(7), shape, np.float32)
+    check_view(x, x.transpose(2, 1, 0))
+
+
 @pytest.mark.parametrize("dtype", [np.int16, np.float32])
 def test_two_and_three_interleaved(dtype: type) -> None:
     """To planes and back, of any length, and every second element, up to the last one of the input."""
