@@ -61,7 +61,7 @@ static void dense_case(const ert_i8 *scalar, const ert_i8 *table) {
   const size_t n_spans = below(5), pixel = 1 + below(40);
   size_t depth = 0, reach = 0;
   for (size_t i = 0; i < n_spans; i++) {
-    spans[i] = (ert_span){(ptrdiff_t)below(50), 4 * (1 + below(12))};
+    spans[i] = (ert_span){(ptrdiff_t)below(50), 4 * (1 + below(12)), 0};
     depth += spans[i].count;
     if ((size_t)spans[i].offset + spans[i].count > reach) reach = (size_t)spans[i].offset + spans[i].count;
   }

@@ -43,8 +43,10 @@ static void dense_case(ert_weights weights) {
   const size_t n_spans = below(7), pixel = below(3) ? 16 : 1 + below(40);
   size_t depth = 0, reach = 0;
   for (size_t i = 0; i < n_spans; i++) {
-    spans[i] = (ert_span){(ptrdiff_t)below(50), below(3) ? 16 : below(40) / whole * whole};
-    depth += spans[i].count;
+    const size_t chain = ERT_CHAIN - depth % ERT_CHAIN; /* rows to where it ends */
+    const size_t skip = below(2) ? 0 : below(3) ? below(chain + 1) / whole * whole : chain;
+    spans[i] = (ert_span){(ptrdiff_t)below(50), below(3) ? 16 : below(40) / whole * whole, skip};
+    depth += spans[i].skip + spans[i].count;
     if ((size_t)spans[i].offset + spans[i].count > reach) reach = (size_t)spans[i].offset + spans[i].count;
   }
   const size_t rows = 1 + below(3), pixels = 1 + below(30), blocks = 1 + below(13), row = pixel * pixels + below(9);

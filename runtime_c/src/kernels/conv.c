@@ -9,8 +9,21 @@
 #include "kernels/tensor.h"
 #include "kernels/weights.h"
 
-/* Output blocks finished at a time when they pass through scratch or an activation function. */
-enum { TILE_BLOCKS = 4 };
+enum {
+  TILE_BLOCKS = 4,  /* output blocks finished at a time when they have parts, or pass through scratch or a function */
+  PART_COLUMNS = 4, /* at least of a part: narrower tiles take longer than products with zeros */
+};
+
+/* Outputs that see padding are computed without the taps that do. */
+typedef struct conv_parts {
+  int n[3]; /* along depth, rows and columns */
+  ert_conv_part part[3][ERT_CONV_PARTS];
+} conv_parts;
+
+/* What the outputs of a part see. */
+typedef struct conv_inputs {
+  size_t first, n; /* of the spans */
+} conv_inputs;
 
 typedef struct conv_state {
   ert_conv_plan plan;
@@ -24,12 +37,57 @@ typedef struct conv_state {
   int64_t bias_group;
   /* Outputs pass through scratch: y is planar, its groups do not start at blocks, or residual has other strides. */
   bool store_tile;
-  size_t n_spans[16], first_span[16]; /* by the lane at which a group's inputs begin */
+  conv_parts parts;
+  int64_t period;      /* groups so far apart begin at the same lane */
+  conv_inputs *inputs; /* [period][parts of depth][of rows][of columns] */
   ert_span spans[];
 } conv_state;
 
 /* Where scratch has the tile, or the line that is to be rounded, behind the band. */
 static size_t tile_at(const conv_state *s) { return ((size_t)s->plan.band_size * s->element + 63) / 64 * 64; }
+
+static int64_t outputs_of(ert_conv_part part) { return part.end - part.begin; }
+
+/* The largest parts come first: while they are computed, the next weights are fetched. */
+static conv_parts parts_of(const ert_conv_plan *plan) {
+  conv_parts parts = {.n = {1, 1, 1}};
+  for (int d = 0; d < 3; d++) {
+    ert_conv_part *part = parts.part[d];
+    if (plan->line && d == 2)
+      part[0] = ert_conv_whole(&plan->g, d);
+    else
+      parts.n[d] = ert_conv_cut(&plan->g, d, d == 2 ? PART_COLUMNS : 1, part);
+    for (int i = 1; i < parts.n[d]; i++)
+      if (outputs_of(part[i]) > outputs_of(part[0])) {
+        const ert_conv_part largest = part[i];
+        part[i] = part[0];
+        part[0] = largest;
+      }
+  }
+  return parts;
+}
+
+/* Groups until one begins at the lane of the first one again, or all. */
+static int64_t period_of(const ert_conv_plan *plan) {
+  return plan->blocked ? ert_min64(plan->g.groups, 16 / ert_common_divisor(plan->g.channels, 16)) : 1;
+}
+
+/* Lists what every part sees. Returns the number of spans; these go to `spans`, and where those of each part lie to `inputs`,
+ * unless both are NULL. */
+static size_t list_inputs(const ert_conv_plan *plan, const conv_parts *parts, int64_t period, ert_span *spans,
+                          conv_inputs *inputs) {
+  size_t all = 0;
+  for (int64_t group = 0; group < period; group++)
+    for (int d = 0; d < parts->n[0]; d++)
+      for (int h = 0; h < parts->n[1]; h++)
+        for (int w = 0; w < parts->n[2]; w++) {
+          const ert_conv_part *const taps[3] = {&parts->part[0][d], &parts->part[1][h], &parts->part[2][w]};
+          const size_t n = ert_conv_plan_spans(plan, taps, ert_conv_plan_lane(plan, group), spans ? spans + all : NULL);
+          if (inputs) *inputs++ = (conv_inputs){all, n};
+          all += n;
+        }
+  return all;
+}
 
 static edgert_status prepare(ert_prepare *p, bool rounded) {
   ert_conv_geometry g;
@@ -45,18 +103,15 @@ static edgert_status prepare(ert_prepare *p, bool rounded) {
       ert_positions_joined(&x, g.in) && ert_positions_joined(&y, g.out) && ert_positions_joined(&residual, g.out);
   ert_conv_plan plan;
   conv_state *s;
-  const ert_conv_inputs inputs = lines ? ERT_CONV_LINES : rounded ? ERT_CONV_COPIED : ERT_CONV_IN_PLACE;
-  if (!ert_conv_plan_make(&g, &x, joined, p->workers, inputs, &plan))
+  const ert_conv_inputs read = lines ? ERT_CONV_LINES : rounded ? ERT_CONV_COPIED : ERT_CONV_IN_PLACE;
+  if (!ert_conv_plan_make(&g, &x, joined, p->workers, read, &plan))
     return ert_reject(p, "inputs of one output row", "fewer bytes than memory can have", "more");
   const double positions = (double)plan.rows * (double)plan.columns;
   ERT_TRY(ert_conv_expect_worth(p, plan.band_size, positions * (double)g.filters * (double)plan.weights));
-  size_t n_spans[16] = {0}, all = 0;
-  for (int64_t group = 0; group < ert_min64(g.groups, 16); group++) { /* their lanes are those of all groups */
-    const int64_t lane = ert_conv_plan_lane(&plan, group);
-    n_spans[lane] = ert_conv_plan_spans(&plan, lane, NULL);
-  }
-  for (int lane = 0; lane < 16; lane++) all += n_spans[lane];
-  ERT_TRY(ert_state(p, sizeof *s + all * sizeof *s->spans, (void **)&s));
+  const conv_parts parts = parts_of(&plan);
+  const int64_t period = period_of(&plan), n_inputs = period * parts.n[0] * parts.n[1] * parts.n[2];
+  const size_t spans_bytes = list_inputs(&plan, &parts, period, NULL, NULL) * sizeof *s->spans;
+  ERT_TRY(ert_state(p, sizeof *s + spans_bytes + (size_t)n_inputs * sizeof *s->inputs, (void **)&s));
   s->plan = plan;
   s->simd = p->simd;
   s->weights = ert_weights_of(p->step->in[1]);
@@ -69,11 +124,10 @@ static edgert_status prepare(ert_prepare *p, bool rounded) {
   ert_activation activation;
   ERT_TRY(ert_activation_read(p, &activation));
   s->finish = ert_finish_of(activation);
-  for (size_t lane = 0, first = 0; lane < 16; first += n_spans[lane], lane++) {
-    s->n_spans[lane] = n_spans[lane];
-    s->first_span[lane] = first;
-    if (n_spans[lane] > 0) ert_conv_plan_spans(&s->plan, (int64_t)lane, s->spans + first);
-  }
+  s->parts = parts;
+  s->period = period;
+  s->inputs = (conv_inputs *)(void *)((char *)s->spans + spans_bytes);
+  list_inputs(&s->plan, &s->parts, period, s->spans, s->inputs);
   const int64_t tile = s->store_tile ? TILE_BLOCKS * plan.rows * plan.columns * 16 : 0;
   p->step->scratch_bytes = tile_at(s) + (size_t)ert_max64(tile, plan.line ? plan.row : 0) * sizeof(float);
   p->step->tasks = g.batch * g.groups * plan.g.out[0] * plan.row_bands * plan.column_bands * plan.runs;
@@ -142,8 +196,33 @@ static void gather_band(const conv_state *s, const ert_conv_task *t, const float
     }
 }
 
-static void multiply(const conv_state *s, const ert_dense *d) {
-  (s->rounded ? s->simd->dense_bf16 : s->simd->dense)(d);
+/* Computes what of a band lies in a part of the rows and one of the columns, which see `inputs`. */
+static void multiply_part(const conv_state *s, const ert_conv_task *t, const ert_dense *band, const ert_conv_part *rows,
+                          const ert_conv_part *columns, conv_inputs inputs) {
+  const int64_t row = ert_max64(rows->begin - t->row, 0), end_row = ert_min64(rows->end - t->row, t->rows);
+  const int64_t column = ert_max64(columns->begin - t->column, 0),
+                end_column = ert_min64(columns->end - t->column, t->columns);
+  if (row >= end_row || column >= end_column) return;
+  ert_dense d = *band;
+  const ptrdiff_t y = row * d.y_row + column * d.y_pixel;
+  d.x = (const char *)d.x + (row * d.x_row + column * d.x_pixel) * (int64_t)s->element;
+  d.y += y;
+  if (d.residual) d.residual += y;
+  d.rows = (size_t)(end_row - row);
+  d.pixels = (size_t)(end_column - column);
+  d.spans = s->spans + inputs.first;
+  d.n_spans = inputs.n;
+  (s->rounded ? s->simd->dense_bf16 : s->simd->dense)(&d);
+}
+
+/* Computes some blocks of a band. */
+static void multiply(const conv_state *s, const ert_conv_task *t, const ert_dense *d) {
+  const conv_parts *parts = &s->parts;
+  int64_t depth = 0;
+  while (t->depth < parts->part[0][depth].begin || t->depth >= parts->part[0][depth].end) depth++;
+  const conv_inputs *inputs = s->inputs + (t->group % s->period * parts->n[0] + depth) * parts->n[1] * parts->n[2];
+  for (int h = 0; h < parts->n[1]; h++)
+    for (int w = 0; w < parts->n[2]; w++) multiply_part(s, t, d, &parts->part[1][h], &parts->part[2][w], *inputs++);
   ert_finish_stored(&s->finish, s->simd, d->y, d->blocks, d->y_block, d->rows, d->y_row, d->pixels * 16);
 }
 
@@ -160,7 +239,7 @@ static void run_through_tile(const conv_state *s, const ert_conv_task *t, int64_
   d->residual = residual ? tile : NULL;
   const ert_blocks blocks = {tile, d->y_block, 16};
   if (residual) ert_gather_channels(residual, &s->residual, filter, filters, t->rows, t->columns, blocks);
-  multiply(s, d);
+  multiply(s, t, d);
   ert_scatter_channels(blocks, y, &s->y, filter, filters, t->rows, t->columns);
 }
 
@@ -171,16 +250,13 @@ static void run_task(const ert_step *step, const ert_conv_task *t, const void *x
   float *y = (float *)step->out[0]->data + ert_position(&s->y, t->image, t->depth, t->row, t->column);
   const float *r = NULL;
   if (residual) r = (const float *)residual->data + ert_position(&s->residual, t->image, t->depth, t->row, t->column);
-  const bool piecewise = s->store_tile || s->finish.function;
-  const int64_t lane = ert_conv_plan_lane(plan, t->group);
+  const bool piecewise = s->store_tile || s->finish.function || s->parts.n[1] * s->parts.n[2] > 1;
   const int64_t step_blocks = piecewise ? TILE_BLOCKS : t->blocks;
   for (int64_t block = t->block; block < t->block + t->blocks; block += step_blocks) {
     ert_dense d = {
         .x = x,
         .x_pixel = plan->x_pixel,
         .x_row = plan->x_row,
-        .spans = s->spans + s->first_span[lane],
-        .n_spans = s->n_spans[lane],
         .w = (const char *)step->in[1]->data +
              (t->group * s->w.group + block * s->w.block) * ert_weights_bytes(s->weights),
         .w_block = s->w.block,
@@ -202,7 +278,7 @@ static void run_task(const ert_step *step, const ert_conv_task *t, const void *x
     d.residual = r ? r + at : NULL;
     d.y_row = s->y.row;
     d.y_block = s->y.channel;
-    multiply(s, &d);
+    multiply(s, t, &d);
   }
 }
 

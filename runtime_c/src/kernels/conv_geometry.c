@@ -79,6 +79,35 @@ edgert_status ert_conv_geometry_of(const ert_prepare *p, const ert_tensor *x, co
   return EDGERT_OK;
 }
 
+/* The outputs from `begin` on that see the same taps. */
+static ert_conv_part part_at(const ert_conv_geometry *g, int d, int64_t begin) {
+  ert_conv_part part = {.begin = begin, .end = begin + 1};
+  const int64_t at = begin * g->stride[d] - g->pad[d], inside = g->in[d] - 1 - g->reach[d] + g->pad[d];
+  ert_taps_inside(at, g->dilation[d], g->kernel[d], g->in[d], &part.first, &part.last);
+  if (part.last - part.first == g->kernel[d] && inside >= 0) /* so do all up to the last one whose taps end inside */
+    part.end = ert_clamp64(inside / g->stride[d] + 1, begin + 1, g->out[d]);
+  return part;
+}
+
+int ert_conv_cut(const ert_conv_geometry *g, int d, int64_t least, ert_conv_part parts[ERT_CONV_PARTS]) {
+  if (g->kernel[d] > ERT_CONV_PARTS / 2) least = ert_max64(least, ert_ceil_divide(g->out[d], ERT_CONV_PARTS));
+  int n = 0;
+  for (int64_t at = 0; at < g->out[d]; at = parts[n - 1].end) {
+    const ert_conv_part next = part_at(g, d, at);
+    ert_conv_part *last = n > 0 ? &parts[n - 1] : NULL;
+    const bool same = last && next.first == last->first && next.last == last->last;
+    const bool thin = last && (last->end - last->begin < least || g->out[d] - at < least);
+    if (!same && !thin) {
+      parts[n++] = next;
+      continue;
+    }
+    last->end = next.end;
+    last->first = ert_min64(last->first, next.first);
+    last->last = ert_max64(last->last, next.last);
+  }
+  return n;
+}
+
 ert_conv_band ert_conv_band_at(const ert_conv_geometry *g, int64_t blocks, int64_t bands, int64_t i) {
   const int64_t band = i % bands, rest = i / bands, row = ert_cut_at(g->out[1], bands, band);
   return (ert_conv_band){

@@ -57,4 +57,21 @@ static inline void ert_taps_inside(int64_t first, int64_t dilation, int64_t n, i
   if (*begin > *end) *begin = *end;
 }
 
+/* Neighbouring outputs of a dimension, [begin, end), and the taps that reach inputs for any of them, [first, last): the
+ * others see padding only. */
+typedef struct ert_conv_part {
+  int64_t begin, end, first, last;
+} ert_conv_part;
+
+/* All outputs and taps. */
+static inline ert_conv_part ert_conv_whole(const ert_conv_geometry *g, int d) {
+  return (ert_conv_part){0, g->out[d], 0, g->kernel[d]};
+}
+
+enum { ERT_CONV_PARTS = 7 };
+
+/* Cuts the outputs of a dimension where other taps begin or cease to see inputs, into parts of at least `least` outputs (or
+ * one part), more where there would be more than ERT_CONV_PARTS. Returns how many there are. */
+int ert_conv_cut(const ert_conv_geometry *g, int d, int64_t least, ert_conv_part parts[ERT_CONV_PARTS]);
+
 #endif

@@ -189,24 +189,34 @@ ert_conv_task ert_conv_task_at(const ert_conv_plan *plan, int64_t task) {
   return t;
 }
 
-size_t ert_conv_plan_spans(const ert_conv_plan *plan, int64_t lane, ert_span *spans) {
+/* Appends a span of inputs that meet the weights from `row` on, those before `end` having been met or skipped. */
+static void append(ert_span *spans, size_t *n, size_t *end, size_t row, int64_t offset, int64_t count) {
+  for (size_t chain = (*end / ERT_CHAIN + 1) * ERT_CHAIN; chain <= row; *end = chain, chain += ERT_CHAIN, ++*n)
+    if (spans) spans[*n] = (ert_span){offset, 0, chain - *end};
+  if (spans) spans[*n] = (ert_span){offset, (size_t)count, row - *end};
+  *end = row + (size_t)count;
+  ++*n;
+}
+
+size_t ert_conv_plan_spans(const ert_conv_plan *plan, const ert_conv_part *const parts[3], int64_t lane,
+                           ert_span *spans) {
   const ert_conv_geometry *g = &plan->g;
   const int64_t plane = plan->plane * (plan->gather ? 1 : g->dilation[0]); /* between taps */
   const int64_t channels = plan->line ? plan->line : g->channels, taps = plan->line ? 1 : g->kernel[2];
-  size_t n = 0;
+  const int64_t first = plan->line ? 0 : parts[2]->first, last = plan->line ? 1 : parts[2]->last;
+  size_t n = 0, end = 0; /* rows of weights up to the end of the last span */
   for (int64_t c = 0; c < channels; c += 16) {
     const int64_t count = ert_min64(16, channels - c);
+    const int64_t here = ert_min64(count, 16 - lane);                             /* the others are in the next block */
     const bool joined = g->dilation[2] == 1 && count == plan->lanes && lane == 0; /* a row of taps is one span */
-    for (int64_t d = 0; d < g->kernel[0]; d++)
-      for (int64_t h = 0; h < g->kernel[1]; h++)
-        for (int64_t w = 0; w < taps; w += joined ? taps : 1) {
+    for (int64_t d = parts[0]->first; d < parts[0]->last; d++)
+      for (int64_t h = parts[1]->first; h < parts[1]->last; h++)
+        for (int64_t w = first; w < last; w += joined ? last - first : 1) {
           const int64_t at = d * plane + h * g->dilation[1] * plan->row + w * g->dilation[2] * plan->lanes;
-          const int64_t here = joined ? count * taps : ert_min64(count, 16 - lane);
-          if (spans) spans[n] = (ert_span){(lane + c) / 16 * plan->block + at + lane, (size_t)here};
-          n++;
-          if (joined || here == count) continue;
-          if (spans) spans[n] = (ert_span){((lane + c) / 16 + 1) * plan->block + at, (size_t)(count - here)};
-          n++;
+          const int64_t tap = (d * g->kernel[1] + h) * taps + w, block = (lane + c) / 16 * plan->block + at;
+          const size_t row = (size_t)(c * g->kernel[0] * g->kernel[1] * taps + tap * count);
+          append(spans, &n, &end, row, block + lane, joined ? here * (last - first) : here);
+          if (here < count) append(spans, &n, &end, end, block + plan->block, count - here);
         }
   }
   return n;

@@ -59,9 +59,11 @@ typedef struct ert_conv_task {
 
 ert_conv_task ert_conv_task_at(const ert_conv_plan *plan, int64_t task);
 
-/* Where the inputs of a group lie that begins at lane `lane` of its first block. Returns the number of spans, which go to
- * `spans` unless that is NULL. */
-size_t ert_conv_plan_spans(const ert_conv_plan *plan, int64_t lane, ert_span *spans);
+/* Where the inputs lie that the taps of `parts` (depth, rows, columns; those of columns do not matter to lines) see, for a
+ * group that begins at lane `lane` of its first block. Returns the number of spans, which go to `spans` unless that is
+ * NULL. */
+size_t ert_conv_plan_spans(const ert_conv_plan *plan, const ert_conv_part *const parts[3], int64_t lane,
+                           ert_span *spans);
 
 /* The lane at which the inputs of a group begin. */
 static inline int64_t ert_conv_plan_lane(const ert_conv_plan *plan, int64_t group) {

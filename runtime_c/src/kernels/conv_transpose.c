@@ -196,7 +196,7 @@ static size_t pack_phase(const transpose_state *s, const transpose_task *t, cons
           int64_t at[3];
           for (int d = 0; d < 3; d++) at[d] = s->back[d] - (tap[d] * g->dilation[d] - phase[d]) / g->stride[d];
           const int64_t lanes = ert_min64(16, g->channels - c);
-          t->spans[n++] = (ert_span){at[0] * plane + at[1] * row + c / 16 * line + at[2] * s->lanes, (size_t)lanes};
+          t->spans[n++] = (ert_span){at[0] * plane + at[1] * row + c / 16 * line + at[2] * s->lanes, (size_t)lanes, 0};
           pack_tap(s, t, w + ert_position(&s->w, 0, tap[0], tap[1], tap[2]), c, lanes, packed, *w_block);
           packed += lanes;
         }

@@ -5,7 +5,7 @@
 
 void ert_dense_rows_run(const ert_simd *simd, const ert_dense_rows *d, const ert_finish *finish, float *tile) {
   const int64_t blocks = d->columns / 16, rest = d->columns % 16;
-  const ert_span span = {0, (size_t)d->depth};
+  const ert_span span = {.count = (size_t)d->depth};
   ert_dense dense = {
       .x = d->x,
       .x_pixel = d->x_pitch,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 from packer.ir.ops import Conv, IntegerConv, QuantizedConv
@@ -13,13 +14,16 @@ from targets.cpu.cost.dense import dense_seconds
 from targets.cpu.cost.move import transpose_cycles
 from targets.cpu.cost.operands import stored
 from targets.cpu.cost.pointwise import activation_cycles
+from targets.cpu.cost.window import inside, seen
 from targets.cpu.precision import LINES, stored_type
 
 __all__ = ["Geometry", "bands_of", "conv_seconds", "geometry"]
 
 _BAND = 128 * 1024  # floats of the inputs of a band
 _LEAST_COLUMNS = 56  # of a band that is part of a row
-_TILE_BLOCKS = 4  # output blocks finished at a time through scratch
+_TILE_BLOCKS = 4  # output blocks finished at a time in parts or through scratch
+_PART_COLUMNS = 4  # at least of a part
+_PARTS = 7  # at most, along a dimension
 _LINED = 0.7  # cycles to put an input beside those of other channels
 _LINE = 12.0  # cycles to go on to the next line of a band that is gathered
 _READ, _WRITTEN = 0.3, 0.4  # what part of moving inputs and outputs does not hide behind computing
@@ -81,6 +85,21 @@ def bands_of(g: Geometry, out: tuple[int, ...]) -> tuple[int, int]:
     return out[1], -(-out[2] // max(fitting(column * g.read(2, 1), column * g.stride[2]), _LEAST_COLUMNS))
 
 
+@lru_cache(maxsize=1 << 14)
+def columns_of(extent: int, out: int, kernel: int, stride: int, dilation: int, pad: int) -> tuple[tuple[int, int], ...]:
+    """Parts of a row that are computed without the taps that see padding only: (outputs, taps) (ert_conv_cut)."""
+    least = _PART_COLUMNS if kernel <= _PARTS // 2 else max(_PART_COLUMNS, -(-out // _PARTS))
+    parts: list[tuple[int, int, int]] = []  # outputs, first tap, end of taps
+    for at in range(out):
+        begin, end = seen(at * stride - pad, extent, kernel, dilation)
+        outputs, before, after = parts[-1] if parts else (0, 0, 0)
+        if parts and ((before, after) == (begin, end) or outputs < least or out - at < least):
+            parts[-1] = (outputs + 1, min(before, begin), max(after, end))
+        else:
+            parts.append((1, begin, end))
+    return tuple((outputs, after - before) for outputs, before, after in parts)
+
+
 def conv_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
     op, g = work.op, geometry(work)
     assert isinstance(op, Conv)
@@ -103,13 +122,25 @@ def conv_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> 
     spans = -(-channels // 16) * kernel[0] * kernel[1] * (1 if joined else kernel[2])
     through = planar_out or (g.groups > 1 and g.filters % 16 != 0)
     late = activation_cycles(op.activation, 1.0, at)
-    at_a_time = min(blocks, _TILE_BLOCKS) if through or late else blocks
+    # Parts of the output leave out the taps that see padding only.
+    deep, high = (inside(g.inside[d], g.out[d], g.kernel[d], g.stride[d], g.dilation[d], g.pad[d])[0] for d in range(2))
+    of_rows = deep * high / max(1, prod(g.out[d] * g.kernel[d] for d in range(2)))
     height, width = -(-out[1] // row_bands), -(-out[2] // column_bands)
+    parts = [(width, of_rows)]
+    if form.implementation != LINES and column_bands == 1 and g.kernel[2] > 1:
+        cut = columns_of(g.inside[2], g.out[2], g.kernel[2], g.stride[2], g.dilation[2], g.pad[2])
+        parts = [(outputs, of_rows * count / g.kernel[2]) for outputs, count in cut]
+    in_parts = high < g.out[1] * g.kernel[1] or len(parts) > 1
+    at_a_time = min(blocks, _TILE_BLOCKS) if through or late or in_parts else blocks
     times = blocks / at_a_time * repeats * rows * columns / (height * width)
 
     def work_of(distance: float) -> float:
         taps, row, speed = products
-        return dense_seconds(at, height, width, at_a_time, taps, spans, distance, row, speed)
+        total = 0.0
+        for outputs, share in parts:
+            total += dense_seconds(at, height, outputs, at_a_time, share * taps, share * spans, distance, row, speed)
+            distance = at_a_time * taps * row
+        return total
 
     total = times * work_of(distances[1])
     if bands > 1:

@@ -14,20 +14,23 @@ _WIDTHS = {
     8: ((4, 1), (2, 2), (1, 6)),
     4: ((2, 2), (1, 5)),
 }
+_KEPT = 768 * 1024  # bytes of a tile's weights that stay in the second cache
 _TILE = 12.0  # cycles to start and end a tile
 _SPAN = 3.0  # cycles to go on to the next span of inputs
 _BROADCAST = 0.5  # cycles to load an input for all lanes
 
 
 @lru_cache(maxsize=1 << 16)
-def _groups(lanes: int, pixels: int, blocks: int) -> tuple[tuple[int, int, int], ...]:
-    """How a row of `pixels` by `blocks` is cut: (blocks of a tile, how often, tiles of the row)."""
+def _groups(lanes: int, pixels: int, blocks: int, kept: int) -> tuple[tuple[int, int, int], ...]:
+    """How a row of `pixels` by `blocks` is cut: (blocks of a tile, how often, tiles of the row). The weights of `kept`
+    blocks stay in the second cache."""
     widths, found = _WIDTHS[lanes], []
     fewest = -(-pixels // widths[-1][1])
     while blocks > 0:
         for width, most in widths[:-1]:
             alone = width > 2 and width + 1 == blocks
-            if width <= blocks and not alone and -(-pixels // most) <= fewest:
+            as_fast = most >= 4 and pixels >= 2 * most and width <= kept
+            if width <= blocks and not alone and (-(-pixels // most) <= fewest or as_fast):
                 break
         else:
             width, most = widths[-1]
@@ -43,7 +46,7 @@ def dense_seconds(
     pixels: int,
     blocks: int,
     taps: float,
-    spans: int,
+    spans: float,
     distance: float,
     row: float = 64.0,
     speed: float = 1.0,
@@ -55,8 +58,9 @@ def dense_seconds(
     The weights were last touched `distance` bytes ago. They are fetched ahead while the tiles before them are computed.
     """
     vectors, cycles, load = 16 // at.lanes, 0.0, 1.0 / at.load
+    kept = min(4, int(_KEPT / max(1.0, taps * row)))
     broadcast = _BROADCAST if at.lanes > 4 else load / 4
-    for width, times, tiles in _groups(at.lanes, pixels, blocks):
+    for width, times, tiles in _groups(at.lanes, pixels, blocks, kept):
         count = pixels / tiles * width * vectors
         again = width * row * at.reach(2.0 * width * taps * row)[0] / at.cycle  # from the cache that these weights fit
         tap = max(count / at.fma / speed, width * vectors * load + pixels / tiles * broadcast, at.latency, again)

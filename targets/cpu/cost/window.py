@@ -11,9 +11,15 @@ from targets.base import Form, Layout, Work
 from targets.cpu.cost.at import At
 from targets.cpu.cost.operands import operands, overlapped, vectors_of
 
-__all__ = ["inside", "lrn_seconds", "pool_seconds", "resize_seconds"]
+__all__ = ["inside", "lrn_seconds", "pool_seconds", "resize_seconds", "seen"]
 
 _SLIDING = ((3, 1, 2), (3, 0, 2), (2, 0, 2), (3, 1, 1))  # columns, padding and stride of pools kept in registers
+
+
+def seen(first: int, extent: int, kernel: int, dilation: int) -> tuple[int, int]:
+    """Of the taps of a window that begins at `first`, those that lie in the input: the first one, and the end."""
+    end = min(kernel, max(0, -(-(extent - first) // dilation)))
+    return min(-(min(first, 0) // dilation), end), end
 
 
 @lru_cache(maxsize=1 << 14)
@@ -21,11 +27,9 @@ def inside(extent: int, out: int, kernel: int, stride: int, dilation: int, pad: 
     """Along one dimension: taps of all outputs that lie in the input, and outputs all of whose taps do."""
     taps = whole = 0
     for first in range(-pad, out * stride - pad, stride):
-        before = -(-max(-first, 0) // dilation)
-        after = max(0, -(-(extent - first) // dilation))
-        count = max(min(kernel, after) - before, 0)
-        taps += count
-        whole += count == kernel
+        begin, end = seen(first, extent, kernel, dilation)
+        taps += end - begin
+        whole += end - begin == kernel
     return taps, whole
 
 

@@ -96,6 +96,17 @@ def random_conv(rng: np.random.Generator, rank: int, group: int) -> tuple[Conv, 
     return Conv(strides, pads, dilations, group, ACTIVATIONS[rng.integers(len(ACTIVATIONS))]), spatial, kernel
 
 
+def far_conv(rng: np.random.Generator, rank: int, group: int) -> tuple[Conv, tuple[int, ...], tuple[int, ...]]:
+    """The same with taps so far apart that most outputs see padding with some."""
+    kernel = tuple(choice(rng, 1, 2, 3, 3, 5, *((9,) if rank < 3 else ())) for _ in range(rank))
+    spatial = tuple(choice(rng, 1, 4, 9, 16, 20) if rank < 3 else choice(rng, 1, 2, 5) for _ in range(rank))
+    dilations = tuple(1 + int(rng.integers(n)) for n in spatial)
+    reaches = [(k - 1) * d for k, d in zip(kernel, dilations, strict=True)]
+    begins = [int(rng.integers(reach + 1)) for reach in reaches]
+    pads = (*begins, *(reach - begin for reach, begin in zip(reaches, begins, strict=True)))
+    return Conv(tuple(choice(rng, 1, 1, 2) for _ in range(rank)), pads, dilations, group), spatial, kernel
+
+
 def empty_cases() -> Iterator[Case]:
     """No images, no input channels, no filters, no rows."""
     op = Conv((1, 1), (1, 1, 1, 1), (1, 1))

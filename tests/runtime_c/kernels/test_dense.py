@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from tests.runtime_c.kernels.convolutions import (
     empty_cases,
     exact,
     expect_proven,
+    far_conv,
     random_case,
     random_conv,
     residual_cases,
@@ -26,11 +28,14 @@ from tests.runtime_c.kernels.convolutions import (
 )
 from tests.runtime_c.kernels.harness import Box, Rejected, random_array, run_step
 
+Geometry = Callable[[np.random.Generator, int, int], tuple[Conv, tuple[int, ...], tuple[int, ...]]]
 PLANAR, BLOCK16, WEIGHT16, DEPTH16 = Layout.PLANAR, Layout.BLOCK16, Layout.WEIGHT16, Layout.DEPTH16
 
 
-def check_conv(rng: np.random.Generator, rank: int, group: int, channels: int, filters: int) -> None:
-    op, spatial, kernel = random_conv(rng, rank, group)
+def check_conv(
+    rng: np.random.Generator, rank: int, group: int, channels: int, filters: int, geometry: Geometry = random_conv
+) -> None:
+    op, spatial, kernel = geometry(rng, rank, group)
     x = random_array(rng, (choice(rng, 1, 1, 2), group * channels, *spatial), DType.F32)
     case = random_case(rng, op, x, weights(rng, group * filters, channels, *kernel))
     w, bias, residual, want = case.w, case.bias, case.residual, case.want
@@ -57,6 +62,14 @@ def test_conv(rank: int) -> None:
         group = choice(rng, 1, 1, 1, 2, 3)
         channels, filters = choice(rng, 1, 2, 3, 7, 16, 17, 32, 40), choice(rng, 2, 5, 16, 17, 32, 40, 70)
         check_conv(rng, rank, group, channels, filters)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_conv_far_taps(rank: int) -> None:
+    rng = np.random.default_rng(5 + rank)
+    for _ in range(25):
+        channels, filters = choice(rng, 3, 8, 17, 40), choice(rng, 5, 16, 40, 90)
+        check_conv(rng, rank, choice(rng, 1, 1, 2), channels, filters, far_conv)
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])

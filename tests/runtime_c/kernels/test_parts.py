@@ -14,7 +14,7 @@ from packer.ir.ops import Activation, Conv, ConvTranspose, Dependence, Op, Part,
 from packer.ir.types import Box as Span
 from packer.ir.types import DType, TensorType, extents_of
 from targets.base import Layout, attributes_of
-from tests.runtime_c.kernels.convolutions import choice
+from tests.runtime_c.kernels.convolutions import choice, far_conv
 from tests.runtime_c.kernels.harness import Box, isas, random_array, run_step, types_of
 
 PLANAR, BLOCK16, WEIGHT16, DEPTH16 = Layout.PLANAR, Layout.BLOCK16, Layout.WEIGHT16, Layout.DEPTH16
@@ -159,6 +159,18 @@ def test_conv(kernel: str, rank: int) -> None:
         check_parts(rng, kernel, op, given, PLANAR, PLANAR)
         if kernel in ("conv", "conv_depthwise"):
             check_parts(rng, kernel, op, given, BLOCK16, BLOCK16)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_conv_far_taps(rank: int) -> None:
+    rng = np.random.default_rng(5 + rank)
+    for _ in range(12):
+        group, channels, filters = choice(rng, 1, 1, 2), choice(rng, 3, 16, 40), choice(rng, 5, 16, 40)
+        op, spatial, kernel = far_conv(rng, rank, group)
+        x = random_array(rng, (1, group * channels, *spatial), DType.F32)
+        w = random_array(rng, (group * filters, channels, *kernel), DType.F32)
+        check_parts(rng, "conv", op, [x, w, None], PLANAR, PLANAR)
+        check_parts(rng, "conv", op, [x, w, None], BLOCK16, BLOCK16)
 
 
 def test_conv_groups_of_blocks() -> None:

@@ -18,6 +18,7 @@ from tests.runtime_c.kernels.convolutions import (
     choice,
     empty_cases,
     exact,
+    far_conv,
     random_case,
     random_conv,
     weights,
@@ -55,9 +56,9 @@ def test_conv(rank: int, kernel: str) -> None:
     rng = np.random.default_rng(rank)
     name, _, stored = kernel.partition("-")
     dtype = DType[stored.upper()]
-    for _ in range(30):
+    for i in range(30):
         group, channels, filters = choice(rng, 1, 1, 2, 3), choice(rng, 2, 8, 16, 32, 34), choice(rng, 5, 16, 40, 70)
-        op, spatial, kernel_shape = random_conv(rng, rank, group)
+        op, spatial, kernel_shape = (far_conv if i % 3 == 0 else random_conv)(rng, rank, group)
         x = random_array(rng, (choice(rng, 1, 2), group * channels, *spatial), DType.F32)
         case = random_case(rng, op, x, weights(rng, group * filters, channels, *kernel_shape))
         x_as_read, w_as_read = bf16(x) if name == "conv_bf16" else x, widened(case.w, dtype)

@@ -237,11 +237,28 @@ def test_direct_tiles_are_those_of_the_kernel(lanes: int, condition: str) -> Non
 
 
 @pytest.mark.parametrize(
+    ("geometry", "parts"),
+    [
+        ((16, 16, 3, 1, 6, 6), ((6, 2), (4, 3), (6, 2))),  # taps see padding at both ends
+        ((16, 16, 3, 1, 1, 1), ((16, 3),)),  # parts of one column are too narrow
+        ((40, 20, 3, 2, 1, 1), ((20, 3),)),
+        ((40, 20, 5, 2, 5, 10), ((5, 4), (10, 5), (5, 4))),  # the first three see three taps, the next two four
+        ((9, 9, 1, 1, 1, 0), ((9, 1),)),
+    ],
+)
+def test_columns_leave_out_taps_that_see_padding(geometry: Sequence[int], parts: Sequence[tuple[int, int]]) -> None:
+    assert conv.columns_of(*geometry) == parts
+
+
+@pytest.mark.parametrize(
     ("file", "name", "value"),
     [
         ("conv_plan.c", "BAND_FLOATS", conv._BAND),
         ("conv_plan.c", "LEAST_COLUMNS", conv._LEAST_COLUMNS),
         ("conv.c", "TILE_BLOCKS", conv._TILE_BLOCKS),
+        ("conv.c", "PART_COLUMNS", conv._PART_COLUMNS),
+        ("conv_geometry.h", "ERT_CONV_PARTS", conv._PARTS),
+        ("simd/f32-dense.h", "DENSE_KEPT", dense._KEPT),
         ("linear.c", "BAND_FLOATS", matrix._BAND),
         ("gemm.c", "PACKED_FLOATS", matrix._PACKED),
     ],
@@ -262,9 +279,9 @@ MEASURED = [
     (convolution(256, 64, 56, 1), "packed", 894, (4.1, 110, 110, 5.0)),
     (convolution(128, 128, 56, 3, 2), "packed", 2048, (5.0, 110, 110, 110)),
     (convolution(512, 128, 28, 1), "packed", 891, (2.3, 110, 110, 3.3)),
-    (convolution(256, 256, 14, 3), "packed", 1984, (2.1, 110, 110, 3.3)),
+    (convolution(256, 256, 14, 3), "packed", 1970, (2.1, 110, 110, 3.3)),
     (convolution(1024, 256, 14, 1), "packed", 890, (2.1, 110, 110, 4.6)),
-    (convolution(512, 512, 7, 3), "packed", 2036, (4.7, 110, 110, 9.0)),
+    (convolution(512, 512, 7, 3), "packed", 1861, (4.7, 110, 110, 9.0)),
     (convolution(2048, 512, 7, 1), "packed", 928, (4.7, 110, 110, 14)),
     (convolution(32, 16, 112, 1, act=None), "packed", 122.3, (3.2, 33, 33, 27)),
     (convolution(16, 96, 112, 1, act=CLIP), "packed", 416, (2.4, 33, 33, 2.4)),
@@ -273,10 +290,10 @@ MEASURED = [
     (convolution(960, 320, 7, 1, act=None), "packed", 278.5, (0.4, 33, 33, 1.1)),
     (convolution(32, 128, 27, 3), "packed", 465, (0.5, 18, 18, 2.4)),
     (convolution(128, 32, 56, 3, act=None), "packed", 2020, (2.4, 130, 130, 2.4)),
-    (convolution(128, 32, 7, 3, act=None), "packed", 35.5, (0.4, 130, 130, 0.9)),
+    (convolution(128, 32, 7, 3, act=None), "packed", 30.7, (0.4, 130, 130, 0.9)),
     (convolution(64, 64, 224, 3), "packed", 32951, (13.5, 630, 630, 630)),
     (convolution(512, 512, 28, 3), "packed", 32345, (7.1, 630, 630, 7.1)),
-    (convolution(1024, 1024, 13, 3), "packed", 28161, (20, 265, 265, 20)),
+    (convolution(1024, 1024, 13, 3), "packed", 28083, (20, 265, 265, 20)),
     (convolution(96, 96, 112, 3, 2, 96, CLIP), "depthwise", 115.8, (5.6, 33, 33, 5.6)),
     (convolution(144, 144, 56, 3, 1, 144, CLIP), "depthwise", 120, (2.2, 33, 33, 8.3)),
     (convolution(192, 192, 28, 3, 1, 192, CLIP), "depthwise", 42.2, (0.7, 33, 33, 1.4)),

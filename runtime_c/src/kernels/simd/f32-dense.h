@@ -39,7 +39,12 @@
 #define DENSE_TILES_4(X)
 #endif
 
-enum { DENSE_MAX_P = 14, DENSE_MAX_VECTORS = 8, DENSE_FEW = 112 /* positions that are few tiles */ };
+enum {
+  DENSE_MAX_P = 14,
+  DENSE_MAX_VECTORS = 8,
+  DENSE_FEW = 112,         /* positions that are few tiles */
+  DENSE_KEPT = 768 * 1024, /* bytes of weights that stay in a second-level cache */
+};
 
 /* Whether a lane of a vector can be multiplied without being broadcast first: then inputs are loaded four at a time. */
 #if defined(__aarch64__)
@@ -144,7 +149,10 @@ ERT_INLINE void dense_tile(const ert_dense *d, const void *x, const char *w, con
     const void *at[5];
 #pragma GCC unroll 5
     for (int i = 0; i < 5; i++) at[i] = dense_input(x, span->offset + 3 * i * stride, kind);
-    for (size_t rest = span->count / (size_t)elements; rest > 0;) {
+    chain -= span->skip / (size_t)elements;
+    w += (ptrdiff_t)(span->skip / (size_t)elements) * row_bytes;
+    size_t rest = span->count / (size_t)elements;
+    do {
       size_t left = rest < chain ? rest : chain;
       rest -= left;
       chain -= left;
@@ -168,7 +176,7 @@ ERT_INLINE void dense_tile(const ert_dense *d, const void *x, const char *w, con
         first = false;
         chain = ERT_CHAIN;
       }
-    }
+    } while (rest > 0);
   }
   if (!first) DENSE_EACH(p, v) acc[p][v] += total[p][v];
   if (d->residual) {
@@ -243,12 +251,19 @@ static size_t dense_tiles(const struct dense_width *width, size_t pixels) {
   return (pixels + width->most - 1) / width->most;
 }
 
-/* The widest tile that needs no more of them for a row of `pixels` than the longest, and does not leave one block alone. */
-static const struct dense_width *dense_width_for(size_t pixels, size_t blocks) {
+/* Whether tiles of a width compute as fast as the longest ones although they are more: they are not narrow, and their weights,
+ * `bytes` for each block, stay in a second-level cache. */
+static bool dense_is_kept(const struct dense_width *width, size_t pixels, ptrdiff_t bytes) {
+  return width->most >= 4 && pixels >= 2 * width->most && (ptrdiff_t)width->blocks * bytes <= DENSE_KEPT;
+}
+
+/* The widest tile that needs no more of them for a row of `pixels` than the longest, or is as fast, and does not leave one
+ * block alone. */
+static const struct dense_width *dense_width_for(size_t pixels, size_t blocks, ptrdiff_t bytes) {
   const struct dense_width *width = dense_widths, *last = width + sizeof dense_widths / sizeof *width - 1;
   for (; width < last; width++) {
     if (width->blocks > blocks || width->most == 0 || (width->blocks > 2 && width->blocks + 1 == blocks)) continue;
-    if (dense_tiles(width, pixels) <= dense_tiles(last, pixels)) break;
+    if (dense_tiles(width, pixels) <= dense_tiles(last, pixels) || dense_is_kept(width, pixels, bytes)) break;
   }
   return width;
 }
@@ -260,7 +275,7 @@ ERT_INLINE void dense_products(const ert_dense *d, int kind) {
   const ptrdiff_t row_bytes = kind == ERT_WEIGHTS_F16 || kind == ERT_WEIGHTS_BF16 ? 32 : 64;
   const ptrdiff_t asked = w_block / row_bytes / 4 * dense_ahead(d); /* by a tile */
   for (size_t block = 0; block < d->blocks;) {
-    const struct dense_width *width = dense_width_for(d->pixels, d->blocks - block);
+    const struct dense_width *width = dense_width_for(d->pixels, d->blocks - block, w_block);
     const float *bias = d->bias ? d->bias + block * 16 : NULL;
     const char *w = (const char *)d->w + (ptrdiff_t)block * w_block;
     const char *ahead = w + (ptrdiff_t)width->blocks * w_block;

@@ -17,8 +17,9 @@ static float dense_sum(const ert_dense *d, const float *x, const void *w, size_t
   float total = 0.0f;
   size_t products = 0;
   for (const ert_span *span = d->spans; span < d->spans + d->n_spans; span++)
-    for (size_t i = 0; i < span->count; i++) {
-      sum += x[span->offset + (ptrdiff_t)i] * dense_weight(w, d->weights, products, lane);
+    for (size_t i = 0; i < span->skip + span->count; i++) {
+      if (i >= span->skip)
+        sum += x[span->offset + (ptrdiff_t)(i - span->skip)] * dense_weight(w, d->weights, products, lane);
       if (++products % ERT_CHAIN != 0) continue;
       total = products == ERT_CHAIN ? sum : total + sum;
       sum = 0.0f;

@@ -10,14 +10,16 @@
 #include "base/kernel.h"
 #include "kernels/simd/families.h"
 
-/* `count` consecutive inputs of a pixel, from x + offset, that meet `count` consecutive rows of 16 weights. */
+/* `count` consecutive inputs of a pixel, from x + offset, that meet `count` consecutive rows of 16 weights, `skip` rows after
+ * those of the span before: the inputs of rows between are all zero. Where these go on beyond a multiple of ERT_CHAIN rows, a
+ * span without inputs ends there. */
 typedef struct ert_span {
   ptrdiff_t offset;
-  size_t count;
+  size_t count, skip;
 } ert_span;
 
 /* How weights are stored. Reduced ones are widened to float32 before they are multiplied; dense ERT_WEIGHTS_BF16 have rows of
- * 16 weights in pairs, [rows / 2][16][2], and every span has an even count. */
+ * 16 weights in pairs, [rows / 2][16][2], and every span has an even count and skip. */
 typedef enum ert_weights {
   ERT_WEIGHTS_F32,
   ERT_WEIGHTS_F16,
