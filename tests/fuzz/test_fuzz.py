@@ -18,7 +18,7 @@ SECONDS = 20
 def test_mutants_are_refused_or_run_within_memory(tmp_path: Path) -> None:
     kernels = write_seeds(tmp_path)
     options = ("-DCMAKE_BUILD_TYPE=Debug", "-DEDGERT_SANITIZE=address,undefined", "-DEDGERT_WERROR=OFF")
-    folder = build(ROOT / "build" / "pytest-sanitized", *options, targets=("fuzz",))
+    folder = build(ROOT / "build" / "sanitized", *options, targets=("fuzz",))
     printed = run(folder / "tests" / "fuzz" / "fuzz", tmp_path, str(SECONDS))
     mutants, opened, ran = map(int, re.findall(r"(\d+) (?:mutants|opened|ran)", printed)[:3])
     assert mutants > 1000

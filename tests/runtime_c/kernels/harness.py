@@ -1,6 +1,6 @@
 """One kernel step on numpy arrays, on every instruction set of this machine, and what every kernel promises.
 
-Kernels are those of build/pytest, brought up to date once per process, or of the library EDGERT_TEST_KERNELS names.
+Kernels are those of build/native, brought up to date once per process, or of the library EDGERT_TEST_KERNELS names.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ __all__ = [
     "synchronize",
 ]
 
-BUILD = ROOT / "build" / "pytest" / "cuda-emulator"
+BUILD = ROOT / "build" / "cuda-emulator"
 TYPES = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "f16x2": np.uint32, "b32": np.uint32}
 TYPES |= {f"{s}{bits}": np.dtype(f"{k}{bits // 8}").type for s, k in ("uu", "si") for bits in (8, 16, 32, 64)}
 
