@@ -40,6 +40,7 @@ __all__ = ["forms", "is_depthwise"]
 
 PLANAR, BLOCK16 = Layout.PLANAR, Layout.BLOCK16
 _SPARSE = 0.9  # density of weights from which on a stream of non-zeros cannot pay
+_FEW = 8  # filters of a group that a stream suits whatever they hold: other kernels compute as many or more at once
 
 
 def is_depthwise(graph: Graph, node: Node) -> bool:
@@ -134,11 +135,14 @@ def _winograd(graph: Graph, node: Node, winograd: str, precision: str) -> list[F
 
 
 def _is_sparse(graph: Graph, node: Node) -> bool:
-    """Whether a convolution has zeros among its weights worth skipping, and a kernel that its stream can tell."""
+    """Whether a convolution has zeros among its weights worth skipping or few filters, and a kernel that its stream can
+    tell."""
     op = node.op
     assert isinstance(op, Conv)
     weights = graph.constant(node.inputs[1])
-    if weights is None or graph.density(node.inputs[1]) > _SPARSE or graph.type(node.outputs[0]).elements == 0:
+    if weights is None or graph.type(node.outputs[0]).elements == 0:
+        return False
+    if graph.density(node.inputs[1]) > _SPARSE and weights.shape[0] > _FEW * op.group:
         return False
     if max(weights.shape[2:]) > BYTE_LINES or not np.isfinite(weights).all():
         return False
