@@ -18,13 +18,36 @@ typedef struct grid_pass {
   ptrdiff_t line;      /* from a tile's row to the next one */
   const float *w;      /* row after row */
   ptrdiff_t begin, end;
+  bool first, last; /* of an output's rows of taps: sums begin with the bias, and end as outputs */
+  float bias;
+  planes_place to;
+  size_t rows, whole; /* of outputs, and how many of them may be stored with what lies behind them */
+  ptrdiff_t y_row, residual_row;
 } grid_pass;
 
-/* K rows of taps of R rows of outputs, S rows of taps from one to the next. */
-ERT_INLINE void grid_add(vf *sums, const grid_pass *p, int R, int K, int S) {
-  vf acc[14];
+/* A tile's outputs, V vectors of each row. */
+ERT_INLINE void grid_store(const grid_pass *p, const vf *sums, int R, int V) {
+  ptrdiff_t y = 0, residual = 0;
 #pragma GCC unroll 14
-  for (int r = 0; r < R; r++) acc[r] = sums[r];
+  for (int r = 0; r < R; r++, y += p->y_row, residual += p->residual_row) {
+    if ((size_t)r == p->rows) break;
+#pragma GCC unroll 2
+    for (int v = 0; v < V; v++)
+      planes_store(&p->to, y + v * VL, residual + v * VL, sums[r * V + v],
+                   v + 1 < V || (size_t)r < p->whole ? VL : p->to.tail);
+  }
+}
+
+/* K rows of taps of R rows of V vectors of outputs, S rows of taps from one to the next. */
+ERT_INLINE void grid_add(vf *sums, const grid_pass *p, int R, int V, int K, int S) {
+  vf acc[14];
+  const vf bias = vsplat(p->bias);
+#pragma GCC unroll 14
+  for (int i = 0; i < R * V; i++) acc[i] = bias;
+  if (!p->first) {
+#pragma GCC unroll 14
+    for (int i = 0; i < R * V; i++) acc[i] = sums[i];
+  }
   const size_t columns = p->columns;
   const float *x = p->x, *w[7];
 #pragma GCC unroll 7
@@ -34,35 +57,48 @@ ERT_INLINE void grid_add(vf *sums, const grid_pass *p, int R, int K, int S) {
     const ptrdiff_t *at = p->at + (i % S != 0 ? p->columns : 0);
     if (i >= p->begin && i < p->end) {
       for (size_t t = 0; t < columns; t++) {
-        const vf input = nine_keep(vload(x + at[t]));
+#pragma GCC unroll 2
+        for (int v = 0; v < V; v++) {
+          const vf input = nine_keep(vload(x + at[t] + v * VL));
 #pragma GCC unroll 14
-        for (int r = 0; r < R; r++)
-          if (i >= S * r && i < S * r + K) acc[r] += input * w[i - S * r][t];
+          for (int r = 0; r < R; r++)
+            if (i >= S * r && i < S * r + K) acc[r * V + v] += input * w[i - S * r][t];
+        }
       }
     }
     if (i % S == S - 1) x += p->line;
   }
+  if (p->last) {
+    grid_store(p, acc, R, V);
+    return;
+  }
 #pragma GCC unroll 14
-  for (int r = 0; r < R; r++) sums[r] = acc[r];
+  for (int i = 0; i < R * V; i++) sums[i] = acc[i];
 }
 
 typedef void grid_add_fn(vf *sums, const grid_pass *p);
 
-#define GRID_DEFINE(R, K, S) \
-  static void grid_add_##R##_##K##_##S(vf *sums, const grid_pass *p) { grid_add(sums, p, R, K, S); }
-#define GRID_ENTRY(R, K, S) grid_add_##R##_##K##_##S,
-#define GRID_TAPS(X, R, S)  X(R, 4, S) X(R, 5, S) X(R, 6, S) X(R, 7, S)
-GRID_TAPS(GRID_DEFINE, 7, 1)
-static grid_add_fn *const grid_seven[4] = {GRID_TAPS(GRID_ENTRY, 7, 1)};
+#define GRID_DEFINE(R, V, K, S) \
+  static void grid_add_##R##_##V##_##K##_##S(vf *sums, const grid_pass *p) { grid_add(sums, p, R, V, K, S); }
+#define GRID_ENTRY(R, V, K, S) [K] = grid_add_##R##_##V##_##K##_##S,
+#define GRID_TAPS(X, R, V, S)  X(R, V, 4, S) X(R, V, 5, S) X(R, V, 6, S) X(R, V, 7, S)
+GRID_TAPS(GRID_DEFINE, 7, 1, 1)
+static grid_add_fn *const grid_seven[8] = {GRID_TAPS(GRID_ENTRY, 7, 1, 1)};
+/* By the stride, and the rows of taps: of `most` rows of a vector, and of half as many of two, of which more sums are under
+ * way at a time. */
 #if ERT_VECTOR_BYTES == 64 || defined(__aarch64__)
-enum { GRID_MOST = 14 };
-GRID_TAPS(GRID_DEFINE, 14, 1)
-GRID_TAPS(GRID_DEFINE, 14, 2)
-static grid_add_fn *const grid_most[2][4] = {{GRID_TAPS(GRID_ENTRY, 14, 1)}, {GRID_TAPS(GRID_ENTRY, 14, 2)}};
+enum { GRID_MOST = 14, GRID_TWO = 2 };
+GRID_TAPS(GRID_DEFINE, 14, 1, 1)
+GRID_TAPS(GRID_DEFINE, 14, 1, 2)
+GRID_TAPS(GRID_DEFINE, 7, 2, 1)
+GRID_TAPS(GRID_DEFINE, 7, 2, 2)
+static grid_add_fn *const grid_most[2][8] = {{GRID_TAPS(GRID_ENTRY, 14, 1, 1)}, {GRID_TAPS(GRID_ENTRY, 14, 1, 2)}};
+static grid_add_fn *const grid_two[2][8] = {{GRID_TAPS(GRID_ENTRY, 7, 2, 1)}, {GRID_TAPS(GRID_ENTRY, 7, 2, 2)}};
 #else
-enum { GRID_MOST = 7 };
-GRID_TAPS(GRID_DEFINE, 7, 2)
-static grid_add_fn *const grid_most[2][4] = {{GRID_TAPS(GRID_ENTRY, 7, 1)}, {GRID_TAPS(GRID_ENTRY, 7, 2)}};
+enum { GRID_MOST = 7, GRID_TWO = 1 };
+GRID_TAPS(GRID_DEFINE, 7, 1, 2)
+static grid_add_fn *const grid_most[2][8] = {{GRID_TAPS(GRID_ENTRY, 7, 1, 1)}, {GRID_TAPS(GRID_ENTRY, 7, 1, 2)}};
+static grid_add_fn *const (*const grid_two)[8] = grid_most;
 #endif
 #undef GRID_TAPS
 #undef GRID_ENTRY
@@ -76,16 +112,21 @@ ERT_INLINE void grid_inside(const ert_depthwise_planar *d, size_t row, ptrdiff_t
   *end = left > 0 ? (left + step - 1) / step : 0;
 }
 
-/* Sums of n rows of outputs. `p` tells of the first row of taps. */
-ERT_INLINE void grid_sums(const ert_tap_grid *g, grid_pass p, size_t n, vf *sums) {
-  const ptrdiff_t begin = p.begin, end = p.end;
-  for (size_t depth = 0; depth < g->depth; depth++)
+/* One tile, `vectors` wide, whose rows of taps [begin, end) have lines. */
+ERT_INLINE void grid_tile(const ert_tap_grid *g, grid_pass *p, size_t vectors, const float *w, ptrdiff_t begin,
+                          ptrdiff_t end) {
+  vf sums[14];
+  grid_add_fn *const *add = (vectors == 2 ? grid_two : grid_most)[g->stride > 1];
+  if (vectors == 1 && g->stride == 1 && p->rows <= 7) add = grid_seven;
+  p->at = g->at, p->w = w, p->first = true;
+  for (size_t depth = 1; depth <= g->depth; depth++)
     for (size_t tap = 0, rows; tap < g->rows; tap += rows) {
       rows = ert_grid_rows(g->rows - tap);
-      const ptrdiff_t last = (ptrdiff_t)(g->stride * (n - 1) + rows), left = end - (ptrdiff_t)tap;
-      p.begin = begin - (ptrdiff_t)tap, p.end = left < last ? left : last;
-      (g->stride == 1 && n <= 7 ? grid_seven : grid_most[g->stride - 1])[rows - 4](sums, &p);
-      p.at += rows * g->columns, p.w += rows * g->columns;
+      const ptrdiff_t last = (ptrdiff_t)(g->stride * (p->rows - 1) + rows), left = end - (ptrdiff_t)tap;
+      p->begin = begin - (ptrdiff_t)tap, p->end = left < last ? left : last;
+      p->last = depth == g->depth && tap + rows == g->rows;
+      add[rows](sums, p);
+      p->at += rows * g->columns, p->w += rows * g->columns, p->first = false;
     }
 }
 
@@ -99,37 +140,44 @@ ERT_INLINE const float *grid_complete(const ert_tap_grid *g, const planes_channe
   return w;
 }
 
+/* All rows of the vectors [first, end) of a channel, so many at a time. */
+ERT_INLINE void grid_columns(const ert_depthwise_planar *d, const planes_channel *c, const float *w, size_t first,
+                             size_t end, size_t vectors) {
+  const ert_tap_grid *g = d->grid;
+  const size_t apart = g->apart, most = GRID_MOST / vectors;
+  const ptrdiff_t wide = (ptrdiff_t)vectors * VL;
+  grid_pass p = {
+      .columns = g->columns,
+      .line = (ptrdiff_t)(apart * d->pitch),
+      .bias = c->bias,
+      .y_row = (ptrdiff_t)apart * d->y_row,
+      .residual_row = (ptrdiff_t)apart * d->residual_row,
+  };
+  for (size_t phase = 0; phase < apart && phase < d->rows; phase++)
+    for (size_t row = phase; row < d->rows; row += p.rows * apart) {
+      const size_t left = (d->rows - row + apart - 1) / apart, tiles = (left + most - 1) / most;
+      ptrdiff_t begin, inside;
+      p.rows = (left + tiles - 1) / tiles;
+      grid_inside(d, row, &begin, &inside);
+      p.to = planes_place_of(d, c, row, end * VL);
+      p.x = c->x + row * d->pitch + end * VL;
+      p.whole = end < p.to.of_row ? p.rows : apart > 1 ? 0 : p.to.whole;
+      for (size_t v = end; v > first; v -= vectors, p.whole = p.rows) {
+        p.x -= wide, p.to.y -= wide;
+        if (p.to.residual) p.to.residual -= wide;
+        grid_tile(g, &p, vectors, w, begin, inside);
+      }
+    }
+}
+
 /* All rows of a channel. The last vectors of rows come first: what they store past their rows is replaced, unless the next
  * row is of another tile. */
 ERT_INLINE void grid_run(const ert_depthwise_planar *d, const planes_channel *c, const uint8_t *taps) {
   float own[ERT_MOST_TAPS + 1];
-  const ert_tap_grid *g = d->grid;
-  const size_t apart = g->apart;
-  grid_pass p = {
-      .at = g->at,
-      .columns = g->columns,
-      .line = (ptrdiff_t)(apart * d->pitch),
-      .w = grid_complete(g, c, taps, own),
-  };
-  for (size_t phase = 0; phase < apart && phase < d->rows; phase++)
-    for (size_t row = phase, n; row < d->rows; row += n * apart) {
-      const size_t left = (d->rows - row + apart - 1) / apart, tiles = (left + GRID_MOST - 1) / GRID_MOST;
-      n = (left + tiles - 1) / tiles;
-      grid_inside(d, row, &p.begin, &p.end);
-      for (size_t v = (d->pixels + VL - 1) / VL; v-- > 0;) {
-        const planes_place to = planes_place_of(d, c, row, v * VL);
-        const bool last = v + 1 == to.of_row;
-        vf sums[GRID_MOST];
-        for (size_t r = 0; r < GRID_MOST; r++) sums[r] = vsplat(c->bias);
-        p.x = c->x + row * d->pitch + v * VL;
-        grid_sums(g, p, n, sums);
-        for (size_t r = 0; r < n; r++) {
-          const ptrdiff_t rows = (ptrdiff_t)(r * apart);
-          planes_store(&to, rows * d->y_row, rows * d->residual_row, sums[r],
-                       last && (apart > 1 || r >= to.whole) ? to.tail : VL);
-        }
-      }
-    }
+  const float *w = grid_complete(d->grid, c, taps, own);
+  const size_t of_row = (d->pixels + VL - 1) / VL, twos = of_row / GRID_TWO * GRID_TWO;
+  if (twos < of_row) grid_columns(d, c, w, twos, of_row, 1);
+  if (twos > 0) grid_columns(d, c, w, 0, twos, GRID_TWO);
 }
 
 #endif
