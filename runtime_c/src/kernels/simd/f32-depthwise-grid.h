@@ -1,6 +1,6 @@
-/* Depthwise convolution of planar rows with all the taps of a kernel of four rows of them or more: a vector of outputs of
- * each of a tile's rows stays in a register while the lines that their taps read pass by. A line is loaded once for each
- * column of taps, and multiplied by up to as many weights as there are rows of taps.
+/* Depthwise convolution of planar rows with all the taps of a kernel of four rows of them or more: one or two vectors of
+ * outputs of each of a tile's rows stay in registers while the lines that their taps read pass by. A line is loaded once for
+ * each column of taps, and multiplied by up to as many weights as there are rows of taps.
  *
  * An output is one chain of multiply-adds in the order of the taps, that of f32-depthwise.h. */
 #ifndef ERT_KERNELS_SIMD_F32_DEPTHWISE_GRID_H
@@ -84,8 +84,8 @@ typedef void grid_add_fn(vf *sums, const grid_pass *p);
 #define GRID_TAPS(X, R, V, S)  X(R, V, 4, S) X(R, V, 5, S) X(R, V, 6, S) X(R, V, 7, S)
 GRID_TAPS(GRID_DEFINE, 7, 1, 1)
 static grid_add_fn *const grid_seven[8] = {GRID_TAPS(GRID_ENTRY, 7, 1, 1)};
-/* By the stride, and the rows of taps: of `most` rows of a vector, and of half as many of two, of which more sums are under
- * way at a time. */
+/* By the stride and the rows of taps: of GRID_MOST rows of one vector, and of half as many of two, where twice as many sums
+ * are under way at a time. */
 #if ERT_VECTOR_BYTES == 64 || defined(__aarch64__)
 enum { GRID_MOST = 14, GRID_TWO = 2 };
 GRID_TAPS(GRID_DEFINE, 14, 1, 1)
