@@ -140,7 +140,7 @@ def _is_sparse(graph: Graph, node: Node) -> bool:
     op = node.op
     assert isinstance(op, Conv)
     weights = graph.constant(node.inputs[1])
-    if weights is None or graph.type(node.outputs[0]).elements == 0:
+    if weights is None or weights.size == 0 or graph.type(node.outputs[0]).elements == 0:
         return False
     if graph.density(node.inputs[1]) > _SPARSE and weights.shape[0] > _FEW * op.group:
         return False
