@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
@@ -40,7 +41,7 @@ __all__ = ["forms", "is_depthwise"]
 
 PLANAR, BLOCK16 = Layout.PLANAR, Layout.BLOCK16
 _SPARSE = 0.9  # density of weights from which on a stream of non-zeros cannot pay
-_FEW = 8  # filters of a group that a stream suits whatever they hold: other kernels compute as many or more at once
+_FEW = 3, 8  # filters of a group, of one tap and of more, that a stream suits in any case: others compute more at once
 
 
 def is_depthwise(graph: Graph, node: Node) -> bool:
@@ -142,7 +143,8 @@ def _is_sparse(graph: Graph, node: Node) -> bool:
     weights = graph.constant(node.inputs[1])
     if weights is None or weights.size == 0 or graph.type(node.outputs[0]).elements == 0:
         return False
-    if graph.density(node.inputs[1]) > _SPARSE and weights.shape[0] > _FEW * op.group:
+    few = _FEW[prod(weights.shape[2:]) > 1] * op.group
+    if graph.density(node.inputs[1]) > _SPARSE and weights.shape[0] > few:
         return False
     if max(weights.shape[2:]) > BYTE_LINES or not np.isfinite(weights).all():
         return False
