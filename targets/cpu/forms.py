@@ -148,7 +148,7 @@ def _is_sparse(graph: Graph, node: Node) -> bool:
         return False
     if max(weights.shape[2:]) > BYTE_LINES or not np.isfinite(weights).all():
         return False
-    return taps_of(weights.shape[2:], op.strides, op.dilations, 1).lines < BYTE_LINES
+    return any(taps_of(weights.shape[2:], op.strides, op.dilations, rows).lines < BYTE_LINES for rows in (0, 1))
 
 
 def _has_tap_lists(graph: Graph, node: Node) -> bool:

@@ -78,7 +78,10 @@ class Taps:
 
 
 def taps_of(kernel: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...], rows: int) -> Taps:
-    """The taps of a window of one to three dimensions, for strips of so many rows of outputs."""
+    """The taps of a window of one to three dimensions, for strips of so many rows of outputs; of none: spread, so that
+    each has a line of its own."""
+    if rows == 0:
+        return Taps(prod(kernel), tuple(range(prod(kernel))), (0,) * prod(kernel), (0,))
     ones = (1,) * (3 - len(kernel))
     depth, height, width = (*ones, *kernel)
     (stride, pace), (dilation, gap) = (*ones, *strides)[1:], (*ones, *dilations)[1:]

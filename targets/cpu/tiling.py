@@ -26,7 +26,10 @@ _AGAIN, _GROUP = 1.3, 9.0  # of a row in a tile, for each vector that is added t
 _FLAT = 11.0  # of a row in a tile of a flat strip, besides: few entries, of a number that no branch foresees
 _REMEMBERED = 2048  # ends of loops, of each layer of a network
 _CHEAP = 4.0  # of an entry, where three that are zeros cost less than a branch that is not foreseen
+_ASTRAY = 0.055  # what part longer an entry takes for each float of a vector that does not begin where vectors do
 _LINE, _COPIED = 19.0, 6.0  # to begin a line, and to copy each vector of it
+_GATHERED = 1.8  # to copy each float with a stride of three or more, besides
+_RUN = {1: 8.0, 2: 24.0}  # to copy each row of positions where taps are spread, by stride
 _SPILLED = (
     1.6  # how many times the first cache a tile may take; not where blocks of channels are read one after another
 )
@@ -54,7 +57,8 @@ class _Limits:
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """Strips of `rows` rows of outputs, tiles of `channels`, entries that are such blocks, in such an order."""
+    """Strips of `rows` rows of outputs (0: taps are spread, and all positions are one row), tiles of `channels`,
+    entries that are such blocks, in such an order."""
 
     rows: int
     channels: int
@@ -80,18 +84,18 @@ def tiling(g: Geometry, density: float, engine: Engine, block: Block) -> Tiling 
     tell those of a block of channels."""
     limits = _limits(engine, block)
     best: tuple[float, Tiling] | None = None
-    flat = prod(g.kernel) == 1
     rows_half = replace(g, out=(g.out[0], -(-g.out[1] // 2), g.out[2]))
     filters_half = replace(g, filters=-(-g.filters // 2))
-    for rows in range(1, 2 if flat else min(g.out[1], _MOST_ROWS) + 1):
-        taps = taps_of(g.kernel, g.stride, g.dilation, rows)
+    for rows in (1,) if prod(g.kernel) == 1 else range(min(g.out[1], _MOST_ROWS) + 1):
+        taps, spread = taps_of(g.kernel, g.stride, g.dilation, rows), _spread(g, rows)
         if taps.lines >= BYTE_LINES:
-            break
-        window, windows = (_strips(part, taps, limits, rows) for part in (g, rows_half))
-        spilled = _SPILLED if flat or block.channels == 1 else 1.0
-        lines = BYTE_LINES if flat or window.line > _NARROW else _most_lines(taps, block.channels)
+            continue
+        strips, halves = (_strips(part, taps, limits, max(rows, 1)) for part in (g, rows_half))
+        spilled = _SPILLED if spread or block.channels == 1 else 1.0
+        lines = BYTE_LINES if spread or strips.line > _NARROW else _most_lines(taps, block.channels)
         for channels in _channels(g, taps, lines, block.channels):
-            strips, halves = (_flat(part, limits, channels) for part in (g, rows_half)) if flat else (window, windows)
+            if spread:
+                strips, halves = (_flat(part, limits, channels * taps.lines) for part in (g, rows_half))
             if channels > block.channels and not _fits(
                 4 * strips.line * taps.lines, channels, engine.l1_bytes, spilled
             ):
@@ -111,7 +115,8 @@ def tiling(g: Geometry, density: float, engine: Engine, block: Block) -> Tiling 
 def cycles(g: Geometry, density: float, engine: Engine, cut: Tiling) -> float:
     """How long a convolution, or a part of the one that was tiled, computes."""
     limits, taps = _limits(engine, cut.block), taps_of(g.kernel, g.stride, g.dilation, cut.rows)
-    strips = _flat(g, limits, cut.channels) if prod(g.kernel) == 1 else _strips(g, taps, limits, cut.rows)
+    spread = _spread(g, cut.rows)
+    strips = _flat(g, limits, cut.channels * taps.lines) if spread else _strips(g, taps, limits, cut.rows)
     return _cycles(g, taps, density, engine, cut, strips)
 
 
@@ -160,10 +165,15 @@ def _most_lines(taps: Taps, deep: int) -> int:
     return MOST_LINES if far < BYTE_LINES else max(BYTE_LINES, deep * taps.lines)
 
 
-def _flat(g: Geometry, limits: _Limits, channels: int) -> _Strips:
-    """All positions as one row."""
+def _spread(g: Geometry, rows: int) -> bool:
+    """Whether each tap has a line of its own, so that all positions are one row."""
+    return rows == 0 or prod(g.kernel) == 1
+
+
+def _flat(g: Geometry, limits: _Limits, lines: int) -> _Strips:
+    """All positions as one row, of which a tile has so many lines."""
     lanes = limits.lanes
-    wanted = min(max(_TILE // channels, lanes), limits.most)
+    wanted = min(max(_TILE // lines, lanes), limits.most)
     half = lanes == 16 and wanted <= limits.halves and prod(g.out) % lanes != 0
     unit = _HALF if half else lanes
     units = -(-prod(g.out) // unit)
@@ -202,12 +212,25 @@ def _cycles(g: Geometry, taps: Taps, density: float, engine: Engine, cut: Tiling
     entries = density * g.filters * g.channels * prod(g.kernel) / block.filters
     entries += rows * len(taps.shifts) * (cut.order.multiple - 1) / 2
     vectors = strips.vectors * block.filters / engine.pace
-    found = entries * max((_VECTOR if block.filters == 1 else _SHARED) * vectors, engine.latency * strips.chunks)
-    ended = _GROUP * len(taps.shifts) + (_FLAT if prod(g.kernel) == 1 else 0)
+    vector = (_VECTOR if block.filters == 1 else _SHARED) * _astray(taps, engine, strips)
+    found = entries * max(vector * vectors, engine.latency * strips.chunks)
+    spread = _spread(g, cut.rows)
+    ended = _GROUP * len(taps.shifts) + (_FLAT if spread else 0)
     found += rows * (_AGAIN * vectors + ended * strips.chunks)
-    lines = g.channels * taps.lines * strips.strips
-    found += lines * (_LINE + _COPIED * strips.line / engine.lanes / engine.pace)
-    return g.images * g.groups * (1 if prod(g.kernel) == 1 else g.out[0]) * found
+    copied = _COPIED / engine.lanes / engine.pace + (_GATHERED if g.stride[2] > 2 else 0)  # of a float
+    if cut.rows == 0:
+        copied += _RUN[min(g.stride[2], 2)] / g.out[2]
+    found += g.channels * taps.lines * strips.strips * (_LINE + copied * strips.line)
+    return g.images * g.groups * (1 if spread else g.out[0]) * found
+
+
+def _astray(taps: Taps, engine: Engine, strips: _Strips) -> float:
+    """How many times longer an entry takes as vectors of some groups begin anywhere. If groups are one column apart,
+    accumulators are shifted instead."""
+    if taps.shifts == tuple(reversed(range(len(taps.shifts)))):
+        return 1.0
+    unit = engine.lanes if strips.line % engine.lanes == 0 else _HALF
+    return 1 + _ASTRAY * unit * sum(shift % unit != 0 for shift in taps.shifts) / len(taps.shifts)
 
 
 def _up(n: int, unit: int) -> int:

@@ -254,8 +254,8 @@ def header(offset: int, code: str, value: Any) -> Callable[[bytes], bytes]:
     ("change", "error", "text"),
     [
         (header(0, "<B", 0x88), errors.NotABundleError, "expected the file to start"),
-        (header(8, "<H", 2), errors.VersionError, "expected format 1.0 to 1.3 without flags, got 2.2"),
-        (header(10, "<H", 4), errors.VersionError, "got 1.4"),
+        (header(8, "<H", 2), errors.VersionError, "expected format 1.0 to 1.4 without flags, got 2.2"),
+        (header(10, "<H", 5), errors.VersionError, "got 1.5"),
         (header(12, "<I", 1), errors.VersionError, "with flags 1"),
         (header(16, "<Q", 1 << 40), errors.TruncatedError, "expected 1099511627776 bytes"),
         (header(24, "<Q", 136), errors.MalformedError, "at 128, got"),

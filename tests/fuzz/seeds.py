@@ -160,6 +160,7 @@ def models() -> Iterator[ModelProto]:
     yield model("Conv", f(1, 20, 6, 8), np.repeat(pruned(18, 5, 1, 1), 4, axis=1))
     yield model("Conv", f(1, 40, 7, 7), pruned(8, 40, 3, 3), w(8), pads=pads)  # gaps
     yield model("Conv", f(1, 2, 3, 12), pruned(440, 2, 1, 5), w(440))  # sorted rows
+    yield model("Conv", f(1, 6, 13, 13), pruned(64, 6, 3, 3), w(64), dilations=[6, 6], pads=[6, 6, 6, 6])  # spread taps
     yield model("Conv", f(1, 32, 4, 4), np.repeat(pruned(520, 8, 1, 4), 4, axis=1), pads=[0, 1, 0, 2])
     yield model("Gemm", f(2, 300), pruned(300, 20), w(20))
     yield model("Gemm", f(1, 300), np.repeat(pruned(75, 20), 4, axis=0), w(20))

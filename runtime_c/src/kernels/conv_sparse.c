@@ -21,14 +21,14 @@ typedef struct sparse_state {
   ert_sparse_stream stream;
   int64_t runs, *ends; /* of filters: tasks of the same strip; where they end in each group, in units */
   int64_t block;       /* filters whose sums are kept between tiles */
-  size_t widened_at, sums_at, sums_filter, sums_chunk; /* in scratch: floats */
+  size_t widened_at, sums_at, sums_filter, sums_chunk, runs_at; /* in scratch: floats */
   ptrdiff_t columns[];
 } sparse_state;
 
 static const ert_tensor *operand(const ert_step *step, uint32_t i) { return i < step->n_in ? step->in[i] : NULL; }
 
-/* Scratch: the lines of a tile, as many more as an index can reach behind them, widened values, and sums; its size in
- * floats. */
+/* Scratch: the lines of a tile, as many more as an index can reach behind them, widened values, sums, and what is copied;
+ * its size in floats. */
 static bool lay_out(sparse_state *s, size_t *inputs, size_t *floats) {
   const ert_sparse_geometry *g = &s->s;
   const size_t line = (size_t)g->line, most = (size_t)s->simd->sparse_limits[g->together == 4].most;
@@ -54,7 +54,9 @@ static bool lay_out(sparse_state *s, size_t *inputs, size_t *floats) {
   } else {
     size = 0;
   }
-  return ert_add(s->sums_at, size, floats) && *floats <= SIZE_MAX / 64;
+  if (!ert_add(s->sums_at, size, &s->runs_at)) return false;
+  size = g->in_place ? 0 : (size_t)g->runs * (sizeof(ert_sparse_run) / sizeof(float));
+  return ert_add(s->runs_at, size, floats) && *floats <= SIZE_MAX / 64;
 }
 
 /* Tasks: strips, and runs of filters where strips are too few for the workers. */
@@ -130,7 +132,7 @@ typedef struct sparse_task {
   int64_t image;
   const float *x; /* the group's first channel */
   size_t n_runs;
-  ert_sparse_run runs[ERT_SPARSE_RUNS];
+  ert_sparse_run *runs;
 } sparse_task;
 
 /* Copies the inputs of a tile, and the zeros that the first of the lines behind them begins with. */
@@ -236,7 +238,7 @@ static void sparse_run(const ert_step *step, int64_t begin, int64_t end, void *s
   const sparse_state *s = step->state;
   const ert_conv_geometry *g = &s->s.g;
   const int64_t strips = s->s.strips * s->s.segments;
-  sparse_task task;
+  sparse_task task = {.runs = (ert_sparse_run *)(void *)((float *)scratch + s->runs_at)};
   for (int64_t i = begin; i < end; i++) {
     const int64_t run = i % s->runs, strip = i / s->runs % strips;
     int64_t rest = i / s->runs / strips;

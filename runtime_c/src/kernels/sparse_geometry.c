@@ -35,9 +35,22 @@ static bool find_phases(const ert_conv_geometry *g, int d, int64_t most, int64_t
   return true;
 }
 
+/* A line for each tap. */
+static bool list_taps(ert_sparse_geometry *s) {
+  const ert_conv_geometry *g = &s->g;
+  if (ert_volume(g->kernel) > ERT_SPARSE_LINES) return false;
+  s->lines = 0;
+  for (int64_t d = 0; d < g->kernel[0]; d++)
+    for (int64_t r = 0; r < g->kernel[1]; r++)
+      for (int64_t c = 0; c < g->kernel[2]; c++)
+        s->at[s->lines++] = (ert_sparse_line){d * g->dilation[0], r * g->dilation[1], c * g->dilation[2]};
+  return true;
+}
+
 /* Lists the lines of a channel; false if they are too many. */
 static bool list_lines(ert_sparse_geometry *s) {
   const ert_conv_geometry *g = &s->g;
+  if (s->spread) return list_taps(s);
   int64_t rows[ERT_SPARSE_LINES], last[ERT_SPARSE_LINES], columns[ERT_SPARSE_LINES], unused[ERT_SPARSE_LINES];
   int64_t n_rows, n_columns;
   if (!find_phases(g, 1, ERT_SPARSE_LINES, rows, last, &n_rows)) return false;
@@ -55,8 +68,11 @@ static bool list_lines(ert_sparse_geometry *s) {
 
 static void find_groups(ert_sparse_geometry *s) {
   const ert_conv_geometry *g = &s->g;
-  s->reach = g->reach[2] / g->stride[2];
+  s->reach = 0;
   s->groups = 1;
+  s->shift = false;
+  if (s->spread) return;
+  s->reach = g->reach[2] / g->stride[2];
   for (int64_t k = 1; k < g->kernel[2]; k++)
     s->groups += k * g->dilation[2] / g->stride[2] != (k - 1) * g->dilation[2] / g->stride[2];
   s->shift = s->groups > 1 && s->groups <= MOST_SHIFTS && s->groups == s->reach + 1;
@@ -65,7 +81,7 @@ static void find_groups(ert_sparse_geometry *s) {
 void ert_sparse_columns(const ert_sparse_geometry *s, ptrdiff_t *columns) {
   const ert_conv_geometry *g = &s->g;
   int64_t n = 0;
-  for (int64_t k = g->kernel[2] - 1; k >= 0; k--) {
+  for (int64_t k = s->spread ? 0 : g->kernel[2] - 1; k >= 0; k--) {
     const int64_t column = k * g->dilation[2] / g->stride[2];
     if (n == 0 || columns[n - 1] != column) columns[n++] = column;
   }
@@ -108,7 +124,7 @@ static void cut_rows(ert_sparse_geometry *s, ert_sparse_limits limits) {
 /* All outputs are one row, which is cut so that a tile fits the cache; between whole vectors if no image ends within one. */
 static void cut_flat(ert_sparse_geometry *s, ert_sparse_limits limits) {
   const int64_t channels = ert_clamp64(s->g.channels, 1, s->tile), pixels = s->g.out[2];
-  const int64_t wanted = ert_clamp64(TILE_FLOATS / channels, limits.vector, limits.most);
+  const int64_t wanted = ert_clamp64(TILE_FLOATS / (channels * s->lines), limits.vector, limits.most);
   const bool halves = !s->in_place && wanted <= limits.unit_most && pixels % limits.vector != 0;
   s->unit = halves ? limits.unit : limits.vector;
   const int64_t units = ert_ceil_divide(pixels, s->unit);
@@ -124,7 +140,7 @@ static bool read_in_place(const ert_sparse_geometry *s, const ert_tensor *x) {
   const ert_strides strides = ert_strides_of(x);
   for (int d = 0; d < 3; d++)
     if (g->stride[d] != 1 || g->pad[d] != 0 || g->in[d] != g->out[d]) return false;
-  if (g->filters > g->channels) return false;
+  if (s->lines > 1 || g->filters > g->channels) return false;
   return ert_positions_joined(&strides, g->in) && (uintptr_t)x->data % 64 == 0 && strides.image % CACHE_LINE == 0 &&
          strides.channel % CACHE_LINE == 0 && strides.channel / CACHE_LINE % 8 != 0;
 }
@@ -154,20 +170,22 @@ edgert_status ert_sparse_geometry_read(const ert_prepare *p, bool joined, ert_sp
   ert_conv_geometry *g = &out->g;
   ERT_TRY(ert_conv_geometry_read(p, x, y, kernel, false, g));
   ERT_TRY(ert_int(p, "channels", 1, ERT_SPARSE_WIDE_LINES, &out->tile));
-  ERT_TRY(ert_int(p, "rows", 1, ERT_SPARSE_LINES, &out->rows));
+  ERT_TRY(ert_int(p, "rows", 0, ERT_SPARSE_LINES, &out->rows));
   ERT_TRY(ert_sparse_together(p, g->filters, g->channels, out->tile, &out->together, &out->deep));
   const ert_sparse_limits *limits = &p->simd->sparse_limits[out->together == 4];
   out->unflattened = *g;
   const bool pointwise = ert_volume(g->kernel) == 1;
   if (pointwise && out->rows != 1)
     return ert_reject(p, "attribute 'rows'", "1 for a kernel of one tap", "%" PRId64, out->rows);
+  out->spread = pointwise || out->rows == 0;
+  if (out->spread) out->rows = 1;
   if (!list_lines(out) || out->tile * out->lines > ERT_SPARSE_WIDE_LINES)
     return ert_reject(p, "lines of a tile", "at most 2048, and 256 of a channel", "more");
   const bool bytes = p->step->in[2]->dtype != EDGERT_U16, gaps = bytes && out->tile * out->lines > ERT_SPARSE_LINES;
   out->indexed = gaps ? ERT_SPARSE_GAP : bytes ? ERT_SPARSE_LINE : ERT_SPARSE_WIDE_LINE;
   out->behind = gaps ? 0 : bytes ? ERT_SPARSE_LINES : ERT_SPARSE_WIDE_LINES;
   out->tiles = ert_max64(ert_ceil_divide(g->channels, out->tile), 1);
-  out->flat = pointwise && joined;
+  out->flat = out->spread && joined;
   out->in_place = out->flat && out->indexed == ERT_SPARSE_LINE && x->data && read_in_place(out, x);
   if (out->flat) {
     g->out[2] = ert_volume(g->out);
@@ -180,6 +198,7 @@ edgert_status ert_sparse_geometry_read(const ert_prepare *p, bool joined, ert_sp
   else
     cut_rows(out, *limits);
   out->strips = ert_ceil_divide(g->out[1], out->rows);
+  out->runs = out->lines * (out->flat ? (out->line - 1) / out->unflattened.out[2] + 2 : 1);
   return EDGERT_OK;
 }
 
@@ -209,17 +228,18 @@ static bool follows(const ert_sparse_run *a, const ert_sparse_run *b, int64_t st
   return a->after == 0 && b->before == 0 && b->from == a->from + (ptrdiff_t)a->count * step;
 }
 
-/* The outputs of a flat strip, row by row; rows that follow one another are one run. */
-static size_t flat_runs(const ert_sparse_geometry *s, const ert_strides *x, const ert_sparse_strip *strip,
-                        ert_sparse_run *runs) {
+/* What the outputs of a flat strip read of a line, row by row; rows that follow one another are one run. */
+static size_t flat_runs(const ert_sparse_geometry *s, const ert_sparse_line *line, const ert_strides *x,
+                        const ert_sparse_strip *strip, ert_sparse_run *runs) {
   const ert_conv_geometry *g = &s->unflattened;
   size_t n = 0;
   for (int64_t i = 0, count; i < strip->columns; i += count) {
     const int64_t at = strip->column + i, column = at % g->out[2], row = at / g->out[2] % g->out[1];
     const int64_t depth = at / g->out[2] / g->out[1];
     count = ert_min64(g->out[2] - column, strip->columns - i);
-    const ert_sparse_run run = run_of(g, x, depth * g->stride[0] - g->pad[0], row * g->stride[1] - g->pad[1],
-                                      column * g->stride[2] - g->pad[2], count, 0);
+    const ert_sparse_run run =
+        run_of(g, x, depth * g->stride[0] - g->pad[0] + line->depth, row * g->stride[1] - g->pad[1] + line->row,
+               column * g->stride[2] - g->pad[2] + line->column, count, 0);
     if (n > 0 && follows(&runs[n - 1], &run, g->stride[2]))
       runs[n - 1].count += run.count, runs[n - 1].after = run.after;
     else
@@ -231,7 +251,11 @@ static size_t flat_runs(const ert_sparse_geometry *s, const ert_strides *x, cons
 
 size_t ert_sparse_runs(const ert_sparse_geometry *s, const ert_strides *x, const ert_sparse_strip *strip,
                        ert_sparse_run *runs) {
-  if (s->flat) return flat_runs(s, x, strip, runs);
+  if (s->flat) {
+    size_t n = 0;
+    for (int64_t i = 0; i < s->lines; i++) n += flat_runs(s, &s->at[i], x, strip, runs + n);
+    return n;
+  }
   const ert_conv_geometry *g = &s->g;
   const int64_t depth = strip->depth * g->stride[0] - g->pad[0], row = strip->row * g->stride[1] - g->pad[1];
   const int64_t column = strip->column * g->stride[2] - g->pad[2];

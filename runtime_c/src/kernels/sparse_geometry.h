@@ -18,17 +18,19 @@ typedef struct ert_sparse_line {
 
 /* A strip is `rows` neighbouring output rows of a segment of columns. What its outputs read is copied to scratch as
  * [channels][lines][line], of which neighbouring outputs read neighbouring floats; a row of outputs reads lines one further
- * on than the row above. */
+ * on than the row above. Or taps are spread: each one has a line of its own, of one row. */
 typedef struct ert_sparse_geometry {
-  ert_conv_geometry g; /* of the outputs, pointwise kernels see one row if they are joined */
-  bool flat;           /* that is the case: x is gathered by `unflattened` */
-  bool in_place;       /* not even that: lines are read where x has them */
+  ert_conv_geometry g; /* of the outputs, which are one row if taps are spread and rows are joined */
+  bool spread;
+  bool flat;     /* outputs are one row: x is gathered by `unflattened` */
+  bool in_place; /* not even that: lines are read where x has them */
   ert_conv_geometry unflattened;
   int64_t rows;             /* of a strip; the last one may have fewer */
   int64_t strips, segments; /* of one image, group and output depth; segments are cut evenly, in `unit`s of columns */
   int64_t unit;
   int64_t tile, tiles; /* channels of a tile, and how many there are */
   int64_t lines, line; /* of a channel; floats of one */
+  int64_t runs;        /* that are copied of a channel, at most */
   ert_sparse_indices indexed;
   int64_t behind;        /* lines behind a tile that indices may lead to; none if they are gaps, which are proven */
   int64_t groups, reach; /* different columns at which taps begin; the last one */
@@ -59,8 +61,7 @@ typedef struct ert_sparse_strip {
 /* Strip `i` of strips * segments of one depth. */
 ert_sparse_strip ert_sparse_strip_at(const ert_sparse_geometry *s, int64_t depth, int64_t i);
 
-/* What is copied of each channel for a strip: at most ERT_SPARSE_RUNS runs, relative to the channel of an image of x. */
-enum { ERT_SPARSE_RUNS = 512 };
+/* What is copied of each channel for a strip: at most s->runs runs, relative to the channel of an image of x. */
 size_t ert_sparse_runs(const ert_sparse_geometry *s, const ert_strides *x, const ert_sparse_strip *strip,
                        ert_sparse_run *runs);
 

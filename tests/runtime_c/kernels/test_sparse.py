@@ -37,7 +37,8 @@ class Stream:
 
 
 def lines_of(op: Conv, kernel: tuple[int, ...], rows: int) -> tuple[dict[tuple[int, int, int], int], int]:
-    """The first line of each (depth tap, row phase, column phase), and how many lines a channel has."""
+    """The first line of each (depth tap, row phase, column phase), and how many lines a channel has; unless taps are
+    spread, `rows` being 0."""
     depth, height, width = (1,) * (3 - len(kernel)) + kernel
     strides, dilations = ((1,) * (3 - len(kernel)) + tuple(v) for v in (op.strides, op.dilations))
     last: dict[int, int] = {}
@@ -72,10 +73,10 @@ def encode(
     """The stream of weights [K, C/group, kernel], in tiles of about as many channels as wanted or else possible. Unless
     rows are `ordered`, those of every 32 filters of a group are shuffled."""
     kernel = w.shape[2:]
-    first, lines = lines_of(op, kernel, rows)
+    first, lines = lines_of(op, kernel, rows) if rows else ({}, int(np.prod(kernel)))
     lifted = w.reshape(*w.shape[:2], *(1,) * (3 - len(kernel)), *kernel)
     strides, dilations = ((1,) * (3 - len(kernel)) + tuple(v) for v in (op.strides, op.dilations))
-    places = [k * dilations[2] // strides[2] for k in range(lifted.shape[4])]
+    places = [k * dilations[2] // strides[2] if rows else 0 for k in range(lifted.shape[4])]
     groups = sorted(set(places), reverse=True)
     of_group = int(np.prod(kernel[:-1])) * max(map(places.count, places), default=1)  # taps
     most = min((256 if indexed == BYTES else 2048) // lines, 255 // of_group * block.channels)
@@ -108,8 +109,11 @@ def encode(
                     if places[kx] != place:
                         continue
                     phase, row = ky * dilations[1] % strides[1], ky * dilations[1] // strides[1]
-                    line = block.channels * c * lines + first[kz, phase, kx * dilations[2] % strides[2]] + row
-                    found.append((int(line), blocks[:, c, :, kz, ky, kx].reshape(-1)))
+                    if rows:
+                        line = first[kz, phase, kx * dilations[2] % strides[2]] + row
+                    else:
+                        line = (kz * lifted.shape[3] + ky) * lifted.shape[4] + kx
+                    found.append((int(block.channels * c * lines + line), blocks[:, c, :, kz, ky, kx].reshape(-1)))
                 found.sort(key=lambda entry: entry[0])
                 if gaps:
                     found = bridged(found)
@@ -162,7 +166,7 @@ def test_random_convolutions(rank: int, indexed: str, ordered: bool) -> None:
         op, spatial, kernel = random_conv(rng, rank, group)
         x = random_array(rng, (choice(rng, 1, 1, 2), group * channels, *spatial), DType.F32)
         w = sparse(rng, group * filters, channels, *kernel, zeros=choice(rng, 0, 1) * 0.8)
-        rows = 1 if np.prod(kernel) == 1 else choice(rng, 1, 2, 3, 7)
+        rows = 1 if np.prod(kernel) == 1 else choice(rng, 0, 1, 2, 3, 7)
         check(random_case(rng, op, x, w), choice(rng, 1, 2, 5, 64), rows, indexed, ordered=ordered)
 
 
@@ -172,7 +176,7 @@ def test_every_phase_of_a_stride(stride: int, dilation: int) -> None:
     rng = np.random.default_rng(4)
     for width in (1, 2, 3, 7):
         x, w = random_array(rng, (1, 2, 23, 61), DType.F32), sparse(rng, 5, 2, 3, width)
-        for rows in (1, 2, 4):
+        for rows in (0, 1, 2, 4):
             check(Case(Conv((stride, stride), (1, 5, 0, 3), (dilation, dilation)), x, w), rows=rows)
 
 
@@ -185,6 +189,7 @@ def test_rows_of_every_width() -> None:
         residual = random_array(rng, (1, 3, 5, width), DType.F32)
         pads = (1, 1, 1, 1) if width < 3 or width % 2 else (1, 0, 1, 2)
         check(Case(Conv((1, 1), pads, (1, 1)), x, w, bias, residual), channels=2, rows=1 + width % 7)
+        check(Case(Conv((1, 1), pads, (1, 1)), x, w, bias, residual), channels=2, rows=0)
         flat = sparse(rng, 3, 3, 1, 1, zeros=0.3)
         check(Case(Conv((1, 1), (0, 0, 0, 0), (1, 1)), x, flat, bias, residual), channels=2)
 
@@ -233,7 +238,7 @@ def test_four_filters_together(rank: int) -> None:
             x = random_array(rng, (choice(rng, 1, 2), group * channels, *spatial), DType.F32)
             w = sparse(rng, group * fours * 4, channels, *kernel)
             w *= np.repeat(rng.random((group * fours, channels, *kernel)) < 0.5, 4, axis=0)
-            rows = 1 if np.prod(kernel) == 1 else choice(rng, 1, 2, 3, 7)
+            rows = 1 if np.prod(kernel) == 1 else choice(rng, 0, 1, 2, 3, 7)
             check(random_case(rng, op, x, w), choice(rng, 1, 5, 64), rows, indexed, FILTERS, ordered=ordered)
     w = sparse(rng, 8, 3, *(3,) * rank, zeros=0.4)
     for width in (*range(1, 36), 56, 97):  # every number of accumulators
@@ -252,7 +257,7 @@ def test_four_channels_together(rank: int) -> None:
             x = random_array(rng, (choice(rng, 1, 2), group * fours * 4, *spatial), DType.F32)
             w = sparse(rng, group * filters, fours * 4, *kernel, zeros=choice(rng, 0, 1) * 0.1)
             w *= np.repeat(rng.random((group * filters, fours, *kernel)) < 0.5, 4, axis=1)
-            rows = 1 if np.prod(kernel) == 1 else choice(rng, 1, 2, 3)
+            rows = 1 if np.prod(kernel) == 1 else choice(rng, 0, 1, 2, 3)
             check(random_case(rng, op, x, w), choice(rng, 1, 8, 64), rows, indexed, CHANNELS, ordered=ordered)
     w = sparse(rng, 8, 8, *(3,) * rank, zeros=0.4)
     for width in (*range(1, 36), 56, 97):  # every number of accumulators
@@ -273,7 +278,7 @@ def test_values_of_16_bits(stored: DType, block: Block) -> None:
             op, spatial, kernel = random_conv(rng, rank, group)
             x = random_array(rng, (1, group * channels, *spatial), DType.F32)
             w = sparse(rng, group * fours * 4, channels, *kernel)
-            rows = 1 if np.prod(kernel) == 1 else choice(rng, 1, 2, 7)
+            rows = 1 if np.prod(kernel) == 1 else choice(rng, 0, 1, 2, 7)
             indexed, ordered = GAPS if rank == 3 else BYTES, rank != 2
             check(
                 random_case(rng, op, x, w), choice(rng, 1, 5, 64), rows, indexed, block, stored=stored, ordered=ordered
@@ -307,14 +312,15 @@ def test_dead_rows_and_empty_tiles() -> None:
 
 def test_residual_in_place() -> None:
     rng = np.random.default_rng(9)
-    for group, kernel, rows in ((1, 3, 2), (2, 1, 1)):
+    for group, kernel, rows in ((1, 3, 2), (2, 3, 0), (2, 1, 1)):
         pads = (kernel // 2,) * 4
         op = Conv((1, 1), pads, (1, 1), group, Activation("relu"))
         x, w = random_array(rng, (1, 8, 9, 9), DType.F32), sparse(rng, 20, 8 // group, kernel, kernel)
         check(Case(op, x, w, None, random_array(rng, (1, 20, 9, 9), DType.F32)), 3, rows, inplace=6)
 
 
-def test_parts_have_the_bits_of_the_whole() -> None:
+@pytest.mark.parametrize("rows", [0, 3])
+def test_parts_have_the_bits_of_the_whole(rows: int) -> None:
     """Filters from a multiple of 16 on, rows and columns of their own pads."""
     rng = np.random.default_rng(10)
     op = Conv((1, 1), (1, 1, 1, 1), (1, 1))
@@ -323,7 +329,7 @@ def test_parts_have_the_bits_of_the_whole() -> None:
         sparse(rng, 40, 9, 3, 3),
         random_array(rng, (40,), DType.F32),
     )
-    stream = encode(op, w, 4, 3)
+    stream = encode(op, w, 4, rows)
 
     def run(op: Conv, stream: Stream, x: np.ndarray, bias: np.ndarray, isa: str) -> np.ndarray:
         shape = op.infer([TensorType(DType.F32, x.shape), TensorType(DType.F32, (bias.size, 9, 3, 3))])
@@ -357,8 +363,9 @@ def test_any_index_stays_in_scratch() -> None:
     rng = np.random.default_rng(11)
     op = Conv((1, 1), (1, 1, 1, 1), (1, 1))
     x, w = random_array(rng, (1, 12, 7, 7), DType.F32), sparse(rng, 17, 12, 3, 3)
-    for block, (indexed, worst) in itertools.product((SINGLE, CHANNELS), ((BYTES, 255), (WIDE, 65535))):
-        stream = encode(op, w, 4, 7, indexed, block)
+    worst_of = ((BYTES, 255), (WIDE, 65535))
+    for block, (indexed, worst), rows in itertools.product((SINGLE, CHANNELS), worst_of, (0, 7)):
+        stream = encode(op, w, 4, rows, indexed, block)
         stream.indices[:] = worst
         inputs = [x, *stream.operands]
         for isa in isas():
@@ -422,7 +429,8 @@ def test_operands_are_proven() -> None:
         {"together": (4,)},
         {"together": (1, 4)},
         {"together": (1, 1)},
-        {"rows": (0,)},
+        {"rows": (-1,)},
+        {"rows": (0,)},  # one group
         {"rows": (255,)},
     ):
         with pytest.raises(Rejected):

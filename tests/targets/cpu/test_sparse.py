@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 import pytest
@@ -39,7 +40,9 @@ def check_starts(stream: Stream, block: Block = SINGLE, ahead: int = 0) -> None:
 def walk(
     op: Conv, x: np.ndarray, kernel: tuple[int, ...], stream: Stream, channels: int, rows: int, block: Block
 ) -> np.ndarray:
-    """One image [C,D,H,W] convolved strip by strip, from lines cut out of a padded copy."""
+    """One image [C,D,H,W] convolved strip by strip, from lines cut out of a padded copy; row by row if taps are
+    spread (no rows)."""
+    spread, rows = rows == 0, max(rows, 1)
     (stride, pace), (dilation, gap) = op.strides[1:], op.dilations[1:]
     spans = (
         n + a + b - (k - 1) * d
@@ -51,12 +54,15 @@ def walk(
     reach = max(c // pace for c in right)
     room = [(p, q + (rows + reach + 4) * s) for p, q, s in zip(op.pads[:3], op.pads[3:], op.strides, strict=True)]
     padded = np.pad(x, [(0, 0), *room]).astype(np.float64)
-    shifts = sorted({c // pace for c in right}, reverse=True)
+    shifts = [0] if spread else sorted({c // pace for c in right}, reverse=True)
     y = np.zeros((filters, depth, height, width))
     for z, first in itertools.product(range(depth), range(0, height, rows)):
         lines = []
         for tap in range(kernel[0]):
             plane = padded[:, z * op.strides[0] + tap * op.dilations[0]]
+            if spread:
+                lines += [plane[:, first * stride + d, c::pace][:, :width] for d in down for c in right]
+                continue
             for phase in sorted({d % stride for d in down}):
                 count = rows + max(d // stride for d in down if d % stride == phase)
                 for column in sorted({c % pace for c in right}):
@@ -93,7 +99,7 @@ def test_walking_a_stream_convolves(seed: int, block: Block) -> None:
     rng = np.random.default_rng(seed)
     kernel, strides, dilations = (tuple(int(n) for n in rng.integers(1, most, 3)) for most in (4, 4, 3))
     pads = tuple(int(n) for n in rng.integers(0, 3, 6))
-    group, rows = int(rng.integers(1, 3)), int(rng.integers(1, 4))
+    group, rows = int(rng.integers(1, 3)), int(rng.integers(0, 4))
     op = Conv(strides, pads, dilations, group)
     inside = tuple((k - 1) * d + 1 + int(n) for k, d, n in zip(kernel, dilations, rng.integers(0, 7, 3), strict=True))
     each = 5 if block.channels == 1 else 12
@@ -189,7 +195,7 @@ def test_tiles_fit(g: Geometry, lanes: int, block: Block) -> None:
     found = tiling(g, 0.1, ENGINES[lanes], block)
     assert found is not None
     taps = taps_of(g.kernel, g.stride, g.dilation, found.rows)
-    assert 1 <= found.rows <= g.out[1]
+    assert (prod(g.kernel) == 1) <= found.rows <= g.out[1]
     assert 1 <= found.channels <= g.channels
     narrow = g.out[2] <= 14 or block.filters == 4  # strips of few floats
     assert found.channels * taps.lines <= (2048 if narrow and g.kernel[2] > 1 else 256)
@@ -266,6 +272,15 @@ def test_halves_take_half(filters: int) -> None:
     assert found.rows <= 7
     half = cycles(replace(g, out=(1, 7, 14)), 0.1, ENGINES[16], found)
     assert 2 * half < 1.03 * cycles(g, 0.1, ENGINES[16], found)
+
+
+@pytest.mark.parametrize(("dilation", "spread"), [(1, False), (6, True), (12, True), (32, True), (200, True)])
+def test_taps_that_lie_apart_are_spread(dilation: int, spread: bool) -> None:
+    d = (1, dilation, dilation)
+    g = Geometry(1, 1, 512, 256, (1, 33, 33), (1, 33, 33), (1, 3, 3), (1, 1, 1), d, (0, dilation, dilation))
+    found = tiling(g, 0.1, ENGINES[16], SINGLE)
+    assert found is not None
+    assert (found.rows == 0) == spread
 
 
 def test_parts_are_tiled_like_the_whole() -> None:
