@@ -78,7 +78,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, *calls: str) -> None:
     monkeypatch.setenv("EDGERT_EMULATOR_FAIL", ",".join(calls))
 
 
-@pytest.mark.parametrize("device", ["jetson-tx2", "h200"])
+@pytest.mark.parametrize("device", ["jetson-tx2", pytest.param("h200", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("error", ["CUDA_ERROR_INVALID_VALUE", "CUDA_ERROR_OUT_OF_MEMORY", "CUDA_ERROR_LAUNCH_FAILED"])
 def test_each_call_fails_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str, error: str) -> None:
     monkeypatch.setenv("EDGERT_EMULATOR_DEVICE", device)

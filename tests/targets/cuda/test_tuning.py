@@ -76,6 +76,7 @@ def test_what_was_quickest_is_packed(graph: Graph, tmp_path: Path) -> None:
     assert {module.ptx for module in tuned.program().modules} != {module.ptx for module in plain.program().modules}
 
 
+@pytest.mark.slow
 def test_on_the_emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDGERT_CUDA_LIBRARY", library()._name)
     model, records, out = network(tmp_path / "model.onnx", 8), tmp_path / "records.sqlite", tmp_path / "model.edge"
