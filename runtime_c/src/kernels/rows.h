@@ -6,11 +6,12 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Elements by size alone; they may alias anything. */
+/* Elements by size alone; they may alias anything, and be several smaller ones. */
 typedef uint8_t ert_bits8 __attribute__((may_alias));
-typedef uint16_t ert_bits16 __attribute__((may_alias));
-typedef uint32_t ert_bits32 __attribute__((may_alias));
-typedef uint64_t ert_bits64 __attribute__((may_alias));
+typedef uint16_t ert_bits16 __attribute__((may_alias, aligned(1)));
+typedef uint32_t ert_bits32 __attribute__((may_alias, aligned(1)));
+typedef uint64_t ert_bits64 __attribute__((may_alias, aligned(1)));
+typedef uint64_t ert_bits128 __attribute__((vector_size(16), may_alias, aligned(1)));
 
 /* Expands `DO(type)` with the type of elements of `size` bytes: 1, 2, 4 or 8. */
 #define ERT_BY_SIZE(size, DO) \

@@ -98,6 +98,21 @@ static void merge(const ert_strided *cut, ert_strided *out) {
   if (out->rank == 0) push(out, 1, 1, 1);
 }
 
+/* Runs as long as larger elements are such ones: what is moved in one piece is not counted. */
+static void widen(ert_strided *plan) {
+  const int last = plan->rank - 1;
+  const int64_t n = plan->shape[last], bytes = n * (int64_t)plan->size;
+  if (last == 0 || plan->from[last] != 1 || plan->to[last] != 1 || bytes > 16 || (bytes & (bytes - 1))) return;
+  if (plan->offset % n) return;
+  for (int i = 0; i < last; ++i)
+    if (plan->from[i] % n || plan->to[i] % n) return;
+  for (int i = 0; i < last; ++i) plan->from[i] /= n, plan->to[i] /= n;
+  plan->offset /= n;
+  plan->elements /= n;
+  plan->size = (size_t)bytes;
+  plan->rank = last;
+}
+
 static int find_across(const ert_strided *plan) {
   int last = plan->rank - 1;
   if (plan->from[last] == 0 || plan->from[last] == 1 || plan->to[last] != 1) return -1;
@@ -119,6 +134,7 @@ edgert_status ert_strided_plan(const ert_prepare *p, const ert_tensor *x, const 
     return ert_reject(p, "shape", "dimensions that can be cut where rows of the operands end", "others");
   merge(&by_both, out);
   out->offset = by_both.offset;
+  widen(out);
   out->across = find_across(out);
   const int last = out->rank - 1;
   out->units = out->elements / out->shape[last];
@@ -144,7 +160,7 @@ static void copy_run(const ert_strided *plan, char *dst, const char *src, int64_
   memcpy(dst + from, src + from, to - from);
 }
 
-typedef uint32_t word4 __attribute__((vector_size(16), aligned(4), may_alias));
+typedef uint32_t word4 __attribute__((vector_size(16), aligned(1), may_alias));
 
 /* `rows` rows of every second word of the source. */
 static void take_every_second(ert_bits32 *restrict d, int64_t dst_row, const ert_bits32 *restrict s, int64_t src_row,
@@ -185,7 +201,10 @@ static void copy_plane(void *dst, int64_t dst_row, int64_t dst_stride, const voi
       }                                                                        \
     }                                                                          \
   }
-  ERT_BY_SIZE(size, PLANE)
+  if (size == sizeof(ert_bits128))
+    PLANE(ert_bits128)
+  else
+    ERT_BY_SIZE(size, PLANE)
 #undef PLANE
 }
 

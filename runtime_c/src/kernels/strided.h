@@ -24,7 +24,7 @@ typedef struct ert_strided {
   int64_t offset;
   int64_t elements;
   int64_t units; /* independent pieces of the destination */
-  size_t size;   /* bytes of an element */
+  size_t size;   /* bytes of an element, which may be a run of up to 16 bytes */
   ert_strided_kind kind;
   int rank;
   int across;    /* TRANSPOSE: the dimension of source stride 1 */

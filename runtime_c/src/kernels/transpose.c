@@ -3,8 +3,8 @@
 
 #include "kernels/rows.h"
 
-typedef uint32_t word4 __attribute__((vector_size(16), aligned(4), may_alias));
-typedef uint64_t double2 __attribute__((vector_size(16), aligned(8), may_alias));
+typedef uint32_t word4 __attribute__((vector_size(16), aligned(1), may_alias));
+typedef uint64_t double2 __attribute__((vector_size(16), aligned(1), may_alias));
 
 static inline void tile_words(ert_bits32 *dst, int64_t dst_stride, const ert_bits32 *src, int64_t src_stride) {
   word4 a = *(const word4 *)src, b = *(const word4 *)(src + src_stride);
@@ -42,6 +42,7 @@ SINGLES(single_bytes, ert_bits8)
 SINGLES(single_halves, ert_bits16)
 SINGLES(single_words, ert_bits32)
 SINGLES(single_doubles, ert_bits64)
+SINGLES(single_quads, ert_bits128)
 
 /* Words of two interleaved channels to planes `dst_stride` apart. */
 static void split_two(ert_bits32 *restrict dst, int64_t dst_stride, const ert_bits32 *restrict src, int64_t n) {
@@ -140,6 +141,9 @@ static void blocked_words(ert_bits32 *restrict dst, int64_t dst_stride, const er
 void ert_transpose(void *dst, int64_t dst_stride, const void *src, int64_t src_stride, int64_t width, int64_t n,
                    size_t size) {
   switch (size) {
+    case 16:
+      single_quads(dst, dst_stride, src, src_stride, width, n);
+      break;
     case 8:
       tiled_doubles(dst, dst_stride, src, src_stride, width, n);
       break;

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* dst[j * dst_stride + i] = src[i * src_stride + j] for i < n and j < width, elements of `size` bytes (1, 2, 4 or 8). */
+/* dst[j * dst_stride + i] = src[i * src_stride + j] for i < n and j < width, elements of `size` bytes (1, 2, 4, 8 or 16). */
 void ert_transpose(void *dst, int64_t dst_stride, const void *src, int64_t src_stride, int64_t width, int64_t n,
                    size_t size);
 

@@ -68,6 +68,19 @@ def test_slices_and_broadcasts(dtype: type) -> None:
         check_view(x, view)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float32, np.int64])
+def test_short_runs(dtype: type) -> None:
+    """Of as many bytes as some element has, and others; between multiples of their length, and elsewhere."""
+    rng = np.random.default_rng(8)
+    for n in (2, 3, 4, 8, 16, 20):
+        x = random_array(rng, (5, 2, 18, n), dtype)
+        wide, beside = random_array(rng, (5, 2, 18, 2 * n), dtype), random_array(rng, (5, 2, 18, n + 1), dtype)
+        for whole, part in ((x, x), (wide, wide[..., n:]), (wide, wide[..., 1 : n + 1]), (beside, beside[..., 1:])):
+            for view in (part.transpose(0, 2, 1, 3), part.transpose(2, 1, 0, 3), part[::-1, :, ::3], part[:, :, ::2]):
+                check_view(whole, view)
+        check_view(x, np.broadcast_to(x[:, :, None], (5, 2, 3, 18, n)))
+
+
 @pytest.mark.parametrize("size", [1, 40_000, 300_001])
 def test_long_runs(size: int) -> None:
     x = random_array(np.random.default_rng(3), (size,), np.float32)
