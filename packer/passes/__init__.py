@@ -15,6 +15,7 @@ from packer.passes.fuse_pad import fuse_pad
 from packer.passes.fuse_residual import fuse_residual
 from packer.passes.make_pointwise import make_pointwise
 from packer.passes.make_scale_shift import make_scale_shift
+from packer.passes.make_subpixel import make_subpixel
 from packer.passes.merge_duplicates import merge_duplicates
 from packer.passes.nest_concats import nest_concats
 from packer.passes.recognise_gelu import recognise_gelu
@@ -49,6 +50,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     fold_constant_channels,
     remove_unread_channels,
     make_pointwise,  # when products have their biases and activations
+    make_subpixel,
 )
 
 

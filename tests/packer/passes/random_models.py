@@ -90,7 +90,9 @@ class _Builder:
 
     def transposed(self, x: str) -> str:
         _, c, h, w = self.shapes[x]
-        y = self.op("ConvTranspose", x, self.floats(c, 3, 2, 2), shape=(1, 3, h + 1, w + 1), kernel_shape=[2, 2])
+        stride = 1 + (h + w) % 2
+        shape = (1, 3, stride * (h - 1) + 2, stride * (w - 1) + 2)
+        y = self.op("ConvTranspose", x, self.floats(c, 3, 2, 2), shape=shape, kernel_shape=[2, 2], strides=[stride] * 2)
         return self.norm(y)
 
     def norm(self, x: str) -> str:
