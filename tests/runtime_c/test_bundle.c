@@ -100,7 +100,7 @@ static void expect(size_t at, uint8_t value, bool signed_again, edgert_status wa
 static void header_damage(void) {
   expect(0, 0, false, EDGERT_ERROR_NOT_A_BUNDLE);
   expect(8, 2, false, EDGERT_ERROR_VERSION);
-  expect(10, 4, false, EDGERT_ERROR_VERSION);
+  expect(10, (uint8_t)(good.data[10] + 1), false, EDGERT_ERROR_VERSION);
   expect(12, 1, false, EDGERT_ERROR_VERSION);
   expect(16, (uint8_t)(good.data[16] + 1), false, EDGERT_ERROR_TRUNCATED);
   expect(24, 129, true, EDGERT_ERROR_MALFORMED);
