@@ -20,12 +20,14 @@ from packer.passes.make_subpixel import make_subpixel
 from packer.passes.merge_duplicates import merge_duplicates
 from packer.passes.nest_concats import nest_concats
 from packer.passes.recognise_gelu import recognise_gelu
+from packer.passes.recognise_normalize import recognise_normalize
 from packer.passes.recognise_quantized import recognise_quantized
 from packer.passes.recognise_swish import recognise_swish
 from packer.passes.remove_dead import remove_dead
 from packer.passes.remove_outside_taps import remove_outside_taps
 from packer.passes.remove_unread_channels import remove_unread_channels
 from packer.passes.scale_integer import scale_integer
+from packer.passes.scale_normalized import scale_normalized
 from packer.passes.simplify_movement import simplify_movement
 
 __all__ = ["PASSES", "optimize"]
@@ -38,6 +40,8 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     merge_duplicates,
     simplify_movement,
     recognise_gelu,  # before its pieces are merged with others
+    recognise_normalize,
+    scale_normalized,
     nest_concats,
     fuse_pad,
     remove_outside_taps,

@@ -89,10 +89,37 @@ static void test_affine(void) {
       table->affine(forms[f], x.x, scale.x, shift.x, -1.0f, 2.0f, y.x, n);
       scalar->affine(forms[f], x.x, scale.x, shift.x, -1.0f, 2.0f, z.x, n);
       check_rows("affine", forms[f], y.x, z.x, n, 100.0f);
-      table->center(1.5f, 0.3f, x.x, y.x, n);
-      scalar->center(1.5f, 0.3f, x.x, z.x, n);
-      check_rows("center", 0, y.x, z.x, n, 10.0f);
       free(x.all), free(scale.all), free(shift.all), free(y.all), free(z.all);
+    }
+}
+
+static void test_normalize(void) {
+  for (int with = 0; with < 8; with++)
+    for (size_t n = 1; n < LONGEST; n++) {
+      enum { ROWS = 6 };
+      row x = new_row(n * ROWS, false), y = new_row(n * ROWS, false), z = new_row(n * ROWS, false);
+      row scale = new_row(n, false), shift = new_row(n, false);
+      const ert_normal p = {.n = n,
+                            .epsilon = 1e-3,
+                            .rms = with & 1,
+                            .scale = with & 2 ? scale.x : NULL,
+                            .shift = with & 4 ? shift.x : NULL};
+      scalar->center(1.5f, 0.3f, p.scale, p.shift, x.x, z.x, n);
+      table->center(1.5f, 0.3f, p.scale, p.shift, x.x, y.x, n);
+      check_rows("center", with, y.x, z.x, n, 100.0f);
+      scalar->normalize_rows(&p, x.x, (ptrdiff_t)n, z.x, (ptrdiff_t)n, ROWS);
+      table->normalize_rows(&p, x.x, (ptrdiff_t)n, y.x, (ptrdiff_t)n, ROWS);
+      check_rows("normalize_rows and scalar", with, y.x, z.x, n * ROWS, 100.0f);
+      for (size_t r = 0; r < ROWS; r++) {
+        const float *from = x.x + r * n;
+        const float mean = p.rms ? 0.0f : (float)((double)table->fold_row(ERT_FOLD_SUM, 0, 0, from, n) / (double)n);
+        const double square = (double)table->fold_row(ERT_FOLD_SQUARE, 0, mean, from, n) / (double)n;
+        table->center(mean, (float)(1.0 / sqrt(square + p.epsilon)), p.scale, p.shift, from, z.x + r * n, n);
+      }
+      CHECK(memcmp(y.x, z.x, n * ROWS * sizeof(float)) == 0);
+      table->normalize_rows(&p, x.x, (ptrdiff_t)n, x.x, (ptrdiff_t)n, ROWS);
+      CHECK(memcmp(y.x, x.x, n * ROWS * sizeof(float)) == 0);
+      free(x.all), free(y.all), free(z.all), free(scale.all), free(shift.all);
     }
 }
 
@@ -217,6 +244,7 @@ int main(void) {
     RUN(test_binary);
     RUN(test_affine);
     RUN(test_folds);
+    RUN(test_normalize);
     RUN(test_lrn);
     RUN(test_softmax);
     RUN(test_pool);

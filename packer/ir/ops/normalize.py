@@ -1,4 +1,4 @@
-"""Normalisations. Scale and bias are separate Binary nodes (a pass or target may fuse them)."""
+"""Normalisations."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ import numpy as np
 
 from packer.ir.ops.base import Dependence, Op, Part
 from packer.ir.ops.region import full_along
-from packer.ir.ops.shape import expect, expect_axes, expect_dtype, operands, with_shape
-from packer.ir.types import Box, DType, TensorType
+from packer.ir.ops.shape import expect, expect_axes, expect_dtype, expect_shape, operands, with_shape
+from packer.ir.types import Box, DType, TensorType, whole
 
 __all__ = ["LpNormalize", "Lrn", "Normalize"]
 
 
 @dataclass(frozen=True, slots=True)
 class Normalize(Op):
-    """`y = (x - mean) / sqrt(var + epsilon)` over `axes` (sorted, >= 0), population variance; f32.
+    """`y = (x - mean) / sqrt(var + epsilon) * scale + shift` over `axes` (sorted, >= 0), population variance; f32.
 
-    With `rms`: `y = x / sqrt(mean(x^2) + epsilon)`.
-    Instance, layer, group and mean-variance normalisation are all this one.
+    With `rms`: `y = x / sqrt(mean(x^2) + epsilon) * scale + shift`.
+    Instance, layer, group and mean-variance normalisation are all this one. Inputs: x, and where `axes` is the last
+    dimension alone, scale and shift along it, both optional.
     """
 
     axes: tuple[int, ...]
@@ -30,22 +31,31 @@ class Normalize(Op):
     inplace: ClassVar[tuple[int, ...]] = (0,)
 
     def infer(self, inputs: Sequence[TensorType | None]) -> tuple[TensorType, ...]:
-        (x,), _ = operands(inputs, 1)
+        (x,), parameters = operands(inputs, 1, 2)
         expect_dtype("x", x, DType.F32)
         expect_axes(self.axes, x.rank)
+        for what, type in zip(("scale", "shift"), parameters, strict=True):
+            if type is not None:
+                expect(self.axes == (x.rank - 1,), f"with a {what}, the last axis", self.axes)
+                expect_dtype(what, type, DType.F32)
+                expect_shape(what, type, x.shape[-1:])
         return (x,)
 
     def dependence(self, inputs: Sequence[TensorType | None]) -> tuple[Dependence, ...]:
-        (x,), _ = operands(inputs, 1)
+        (x,), _ = operands(inputs, 1, 2)
         return full_along(self.axes, x.rank)
 
     def part(self, box: Box, inputs: Sequence[TensorType | None]) -> Part:
-        return Part(self, (box,), box)
+        return Part(self, (box, *(None if type is None else whole(type) for type in inputs[1:])), box)
 
     @np.errstate(all="ignore")
-    def reference(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    def reference(
+        self, x: np.ndarray, scale: np.ndarray | None = None, shift: np.ndarray | None = None
+    ) -> tuple[np.ndarray, ...]:
         centred = x if self.rms else x - _mean(x, self.axes)
-        return (np.asarray(centred / np.sqrt(_mean(np.square(centred), self.axes) + self.epsilon)),)
+        y = centred / np.sqrt(_mean(np.square(centred), self.axes) + self.epsilon)
+        y = y if scale is None else y * scale
+        return (np.asarray(y if shift is None else y + shift),)
 
 
 @dataclass(frozen=True, slots=True)

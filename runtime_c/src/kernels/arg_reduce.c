@@ -1,14 +1,22 @@
 /* arg_reduce: the index of the largest or smallest entry along an axis; a NaN counts as both. */
 #include "kernels/axis.h"
 #include "kernels/dtypes.h"
+#include "kernels/simd/simd.h"
+
+enum {
+  ROWS = 64,
+  STRIDE = 64
+}; /* rows whose best are found together; floats among which the first such is found at once */
 
 typedef struct arg_state arg_state;
 typedef void (*arg_function)(const arg_state *s, const void *x, int64_t first, int64_t *y, int64_t width);
 
 struct arg_state {
   ert_axis axis;
+  const ert_simd *simd;
   arg_function function;
   bool smallest, last;
+  bool rows; /* of floats: each output has neighbours of its own */
 };
 
 /* Rows in the order that makes the first of equals the wanted one; the best of each column so far is kept in `best`. */
@@ -41,6 +49,34 @@ static const arg_function functions[EDGERT_BOOL + 1] = {
         [EDGERT_F32] = arg_float,
 };
 
+/* Whether x is among the best: a NaN there is one. */
+static inline bool is_best(float x, float best) { return x == best || x != x; }
+
+static int64_t first_best(const float *x, int64_t n, float best) {
+  for (int64_t i = 0;; i += STRIDE) {
+    const int32_t count = (int32_t)ert_min64(n - i, STRIDE);
+    int32_t at = STRIDE;
+    for (int32_t k = count - 1; k >= 0; k--) at = is_best(x[i + k], best) ? k : at;
+    if (at < STRIDE) return i + at;
+  }
+}
+
+static int64_t last_best(const float *x, int64_t n, float best) {
+  while (!is_best(x[n - 1], best)) n--;
+  return n - 1;
+}
+
+/* `count` rows, one after the other. */
+static void arg_rows(const arg_state *s, const float *x, int64_t *y, int64_t count) {
+  const int64_t n = s->axis.n;
+  float best[ROWS];
+  for (int64_t rows; count > 0; count -= rows) {
+    rows = ert_min64(count, ROWS);
+    s->simd->fold_rows(s->smallest ? ERT_FOLD_MIN : ERT_FOLD_MAX, x, (ptrdiff_t)n, (size_t)n, (size_t)rows, best);
+    for (int64_t r = 0; r < rows; r++, x += n) *y++ = s->last ? last_best(x, n, best[r]) : first_best(x, n, best[r]);
+  }
+}
+
 static edgert_status prepare(ert_prepare *p) {
   static const char *const kinds[] = {"max", "min", NULL};
   ERT_TRY(ert_expect_operands(p, 1, 1, 1, 1));
@@ -63,9 +99,11 @@ static edgert_status prepare(ert_prepare *p) {
   s->function = functions[x->dtype];
   if (!s->function) return ert_reject(p, "element type", "a number", "%d", x->dtype);
   if (x->shape[axis] == 0) return ert_reject(p, "size along the axis", "1 or more", "0");
+  s->simd = p->simd;
   s->smallest = kind == 1;
   s->last = last == 1;
   ert_axis_plan(p, x, (int)axis, (int)axis + 1, 2, &s->axis);
+  s->rows = x->dtype == EDGERT_F32 && s->axis.inner == 1;
   return EDGERT_OK;
 }
 
@@ -75,6 +113,10 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   const ert_axis *a = &s->axis;
   begin = ert_cut_at(a->units, step->tasks, begin);
   end = ert_cut_at(a->units, step->tasks, end);
+  if (s->rows) {
+    arg_rows(s, (const float *)step->in[0]->data + begin * a->n, (int64_t *)step->out[0]->data + begin, end - begin);
+    return;
+  }
   for (int64_t unit = begin; unit < end; unit++) {
     int64_t first, width = ert_axis_unit(a, unit, &first);
     int64_t *y = (int64_t *)step->out[0]->data + unit / a->tiles * a->inner + unit % a->tiles * ERT_AXIS_TILE;

@@ -1,4 +1,5 @@
-/* normalize: zero mean and unit variance, or unit mean square, over any axes. Two passes; sums in float64. */
+/* normalize: zero mean and unit variance, or unit mean square, over any axes, with a scale and a shift along the last
+ * one. Two passes; sums in float64. */
 #include <math.h>
 
 #include "kernels/reduction.h"
@@ -11,12 +12,25 @@ typedef struct normalize_state {
   ert_reduction plan;
   const ert_simd *simd;
   double epsilon;
-  int64_t tile, units; /* columns of a unit */
+  int64_t tile, units; /* rows or columns of a unit */
   bool rms;
+  bool rows; /* what is folded lies in one row, of at most RUN: several at a time */
 } normalize_state;
 
+/* A scale or shift, if there is one. */
+static edgert_status check_parameter(const ert_prepare *p, const bool *axes, const ert_tensor *t) {
+  const ert_tensor *x = p->step->in[0];
+  if (!t) return EDGERT_OK;
+  for (int i = 0; i < x->rank; i++)
+    if (axes[i] != (i == x->rank - 1)) return ert_reject(p, "axes with a scale or shift", "the last one", "others");
+  ERT_TRY(ert_expect_dtype(p, t, EDGERT_F32));
+  return ert_expect_shape(p, t, 1, &x->shape[x->rank - 1]);
+}
+
+static const ert_tensor *parameter(const ert_step *step, uint32_t i) { return i < step->n_in ? step->in[i] : NULL; }
+
 static edgert_status prepare(ert_prepare *p) {
-  ERT_TRY(ert_expect_operands(p, 1, 1, 1, 1));
+  ERT_TRY(ert_expect_operands(p, 1, 3, 1, 1));
   ert_allow_in_place(p, 0);
   ERT_TRY(ert_expect_planar(p));
   const ert_tensor *x = p->step->in[0];
@@ -31,15 +45,20 @@ static edgert_status prepare(ert_prepare *p) {
   ERT_TRY(ert_axes(p, x->rank, axes));
   ERT_TRY(ert_float_or(p, "epsilon", 0, &epsilon));
   ERT_TRY(ert_int_or(p, "rms", 0, 1, 0, &rms));
+  for (uint32_t i = 1; i < 3; i++) ERT_TRY(check_parameter(p, axes, parameter(p->step, i)));
   s->simd = p->simd;
   s->epsilon = (double)epsilon;
   s->rms = rms == 1;
   if (x->elements == 0) return EDGERT_OK;
   const ert_stored from = ert_stored_of(x), to = ert_stored_of(p->step->out[0]);
-  ert_reduction_plan(&from, to.stride, axes, 2, &s->plan);
-  s->tile = s->plan.trailing ? 1 : TILE;
-  s->units = ert_walk_tiles(&s->plan.kept, s->tile);
-  if (s->plan.trailing) p->step->scratch_bytes = RUN * sizeof(float);
+  ert_reduction *r = &s->plan;
+  ert_reduction_plan(&from, to.stride, axes, 2, r);
+  const int64_t n = r->folded.elements;
+  s->rows = r->trailing && r->run == n && n <= RUN && r->folded.rank == 1 && r->folded.stride[0][0] == 1 &&
+            r->folded.stride[1][0] == 1;
+  s->tile = s->rows ? ert_clamp64(RUN / n, 4, TILE) : r->trailing ? 1 : TILE;
+  s->units = ert_walk_tiles(&r->kept, s->tile);
+  if (r->trailing && !s->rows) p->step->scratch_bytes = RUN * sizeof(float);
   p->step->tasks = ert_cut(s->units, 3 * ert_min64(x->elements / s->units, INT32_MAX), p->workers);
   return EDGERT_OK;
 }
@@ -58,16 +77,17 @@ static double sum(const normalize_state *s, int fold, float shift, const float *
   return total;
 }
 
-static void normalize_row(const normalize_state *s, const float *x, float *y, float *scratch) {
+static void normalize_row(const normalize_state *s, const ert_normal *by, const float *x, float *y, float *scratch) {
   const ert_walk *w = &s->plan.folded;
   const double count = (double)w->elements;
   const float mean = s->rms ? 0.0f : (float)(sum(s, ERT_FOLD_SUM, 0, x, scratch) / count);
-  const float scale = (float)(1.0 / sqrt(sum(s, ERT_FOLD_SQUARE, mean, x, scratch) / count + s->epsilon));
+  const float factor = (float)(1.0 / sqrt(sum(s, ERT_FOLD_SQUARE, mean, x, scratch) / count + s->epsilon));
   ert_cursor c;
   ert_walk_start(w, &c);
-  for (int64_t left = w->elements, n; left > 0; left -= n, ert_walk_advance(w, &c, n)) {
+  for (int64_t at = 0, n; at < w->elements; at += n, ert_walk_advance(w, &c, n)) {
     n = ert_walk_left(w, &c);
-    s->simd->center(mean, scale, x + c.offset[0], y + c.offset[1], (size_t)n);
+    s->simd->center(mean, factor, by->scale ? by->scale + at : NULL, by->shift ? by->shift + at : NULL, x + c.offset[0],
+                    y + c.offset[1], (size_t)n);
   }
 }
 
@@ -113,6 +133,12 @@ static void normalize_columns(const normalize_state *s, const float *x, float *y
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   const normalize_state *s = step->state;
   const ert_walk *w = &s->plan.kept;
+  const ert_tensor *scale = parameter(step, 1), *shift = parameter(step, 2);
+  const ert_normal by = {.n = (size_t)s->plan.folded.elements,
+                         .epsilon = s->epsilon,
+                         .rms = s->rms,
+                         .scale = scale ? scale->data : NULL,
+                         .shift = shift ? shift->data : NULL};
   int64_t unit = ert_cut_at(s->units, step->tasks, begin);
   const int64_t last = ert_cut_at(s->units, step->tasks, end);
   ert_cursor c;
@@ -121,8 +147,11 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
     width = ert_walk_width(w, &c, s->tile);
     const float *x = (const float *)step->in[0]->data + c.offset[0];
     float *y = (float *)step->out[0]->data + c.offset[1];
-    if (s->plan.trailing)
-      normalize_row(s, x, y, scratch);
+    if (s->rows)
+      s->simd->normalize_rows(&by, x, (ptrdiff_t)w->stride[0][w->rank - 1], y, (ptrdiff_t)w->stride[1][w->rank - 1],
+                              (size_t)width);
+    else if (s->plan.trailing)
+      normalize_row(s, &by, x, y, scratch);
     else
       normalize_columns(s, x, y, width);
   }

@@ -10,11 +10,13 @@ from packer.ir.ops import LpNormalize, Normalize
 from targets.cuda.array import Array
 from targets.cuda.emit.joins import total
 from targets.cuda.emit.ptx import Builder, f32
-from targets.cuda.generic.access import Constants, Inputs
+from targets.cuda.generic.access import Constants, Inputs, address, load, operand
 from targets.cuda.generic.rows import Rows, by_rows
 from targets.cuda.kernel import Code
 
 __all__ = ["lp_normalize", "normalize"]
+
+_SCALES = {"scale": "mul.rn.f32", "shift": "add.rn.f32"}  # parameter -> what is done with it
 
 
 def normalize(op: Normalize, inputs: Inputs, outputs: Sequence[Array], constants: Constants) -> Code | None:
@@ -22,6 +24,8 @@ def normalize(op: Normalize, inputs: Inputs, outputs: Sequence[Array], constants
     x, y = inputs[0], outputs[0]
     if x is None:
         return None
+    scales = {name: (number, array) for name, number, array in zip(_SCALES, (1, 2), inputs[1:], strict=False) if array}
+    operands = {name: operand(number, inputs, constants) for name, (number, _) in scales.items()}
 
     def body(rows: Rows) -> None:
         b = rows.b
@@ -33,9 +37,17 @@ def normalize(op: Normalize, inputs: Inputs, outputs: Sequence[Array], constants
         (squares,) = rows.fold(lambda value, _: (_square(b, centred(value)),), total, (f32(0),))
         variance = b.new("f", "add.rn.f32", _mean(rows, squares), f32(op.epsilon))
         factor = b.new("f", "rcp.rn.f32", b.new("f", "sqrt.rn.f32", variance))
-        rows.map(lambda value: b.new("f", "mul.rn.f32", centred(value), factor))
 
-    return by_rows("normalize", x, y, y.strides, op.axes, body)
+        def result(value: str, number: str, where: str | None) -> str:
+            value = b.new("f", "mul.rn.f32", centred(value), factor)
+            for name, (_, array) in scales.items():
+                at = address(b, name, b.new("r", "mad.lo.u32", number, array.strides[0], array.origin), array.dtype)
+                value = b.new("f", _SCALES[name], value, load(b, array.dtype, at, where=where))
+            return value
+
+        rows.map(result)
+
+    return by_rows("normalize", x, y, y.strides, op.axes, body, operands)
 
 
 def lp_normalize(op: LpNormalize, inputs: Inputs, outputs: Sequence[Array], constants: Constants) -> Code | None:
@@ -54,7 +66,7 @@ def lp_normalize(op: LpNormalize, inputs: Inputs, outputs: Sequence[Array], cons
         if op.p == 2:
             norm = b.new("f", "sqrt.rn.f32", norm)
         norm = b.new("f", "selp.f32", f32(np.inf), norm, b.new("p", "setp.eq.f32", norm, f32(0)))
-        rows.map(lambda value: b.new("f", "div.rn.f32", value, norm))
+        rows.map(lambda value, *_: b.new("f", "div.rn.f32", value, norm))
 
     return by_rows("lp_normalize", x, y, y.strides, (op.axis,), body)
 

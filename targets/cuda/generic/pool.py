@@ -47,7 +47,7 @@ def pool(op: Pool, inputs: Inputs, outputs: Sequence[Array], constants: Constant
         if apart or windows.elements < _FEW:
             inner = [axis.dilation * step for axis, step in zip(axes, x.strides[2:], strict=True)]
             window = Walk.over(op.kernel, inner, (0,) * len(axes))
-            return by_walks("pool", (x, y), windows, window, origins, lambda rows: _by_team(op, rows))
+            return by_walks("pool", (x, y), windows, window, origins, lambda rows: _by_team(op, rows), {})
 
     def body(b: Builder, index: str) -> None:
         begins = offsets(b, windows, index, origins)

@@ -6,7 +6,9 @@ a thread has of a short row stays in its registers, so that memory is read once 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
 
 from targets.cuda.array import Array
 from targets.cuda.emit.ptx import Builder, module
@@ -25,17 +27,27 @@ _REACH = 1 << 23  # bytes that an offset in an instruction can tell
 _REGISTERS = 1 << 15  # of a block
 _TYPES = {"f": "f32", "r": "u32"}
 
+Result = Callable[[str, str, str | None], str]
+"""Of the registers with an element, its number in the row, and a predicate where not all members have it."""
+
 
 def by_rows(
-    name: str, x: Array, y: Array, strides: Sequence[int], axes: Sequence[int], body: Callable[[Rows], None]
+    name: str,
+    x: Array,
+    y: Array,
+    strides: Sequence[int],
+    axes: Sequence[int],
+    body: Callable[[Rows], None],
+    parameters: Mapping[str, int | np.ndarray] | None = None,
 ) -> Code:
-    """One kernel that does `body` for the rows of x along `axes`. `strides` are those of y over the dimensions of x."""
+    """One kernel that does `body` for the rows of x along `axes`. `strides` are those of y over the dimensions of x.
+    Kernels have pointers to the operands `parameters` under these names."""
     kept = [axis for axis in range(len(x.shape)) if axis not in axes]
     rows, row = (
         Walk.over([x.shape[i] for i in some], [x.strides[i] for i in some], [strides[i] for i in some])
         for some in (kept, axes)
     )
-    return by_walks(name, (x, y), rows, row, (x.origin, y.origin), body)
+    return by_walks(name, (x, y), rows, row, (x.origin, y.origin), body, parameters or {})
 
 
 def by_walks(
@@ -45,6 +57,7 @@ def by_walks(
     row: Walk,
     origins: tuple[int, int],
     body: Callable[[Rows], None],
+    parameters: Mapping[str, int | np.ndarray],
 ) -> Code:
     """One kernel that does `body` for rows of the first array: `rows` leads from the first element of a row to that of
     the next one, `row` from element to element, in both arrays. `origins` are the first elements of all."""
@@ -53,9 +66,9 @@ def by_walks(
     body(emitted)
     b.emit("ret")
     team = emitted.team
-    text = b.entry(name, ("x", "y"), team.threads, team.shared, min(128, _REGISTERS // team.threads))
+    text = b.entry(name, ("x", *parameters, "y"), team.threads, team.shared, min(128, _REGISTERS // team.threads))
     grid = (-(-rows.elements // team.across), 1, 1)
-    return Code((Kernel(name, module(text), grid, team.threads),), (0,))
+    return Code((Kernel(name, module(text), grid, team.threads),), (0, *parameters.values()))
 
 
 class Rows:
@@ -103,7 +116,7 @@ class Rows:
             own = join(self.b, own, self._terms(self._values(*rest), term, join, neutral))
         return self.team.combine(self.b, own, join)
 
-    def map(self, result: Callable[[str], str]) -> None:
+    def map(self, result: Result) -> None:
         """Store what `result` makes of each element."""
         if self._kept is not None:
             self._put(self.member, self._kept, result)
@@ -182,12 +195,12 @@ class Rows:
             terms.append(own)
         return tree(self.b, terms, join)
 
-    def _put(self, begin: str, values: Sequence[tuple[str, str, str | None]], result: Callable[[str], str]) -> None:
-        for (value, _, where), (at, offset, _) in zip(values, self._places(1, begin, len(values)), strict=True):
+    def _put(self, begin: str, values: Sequence[tuple[str, str, str | None]], result: Result) -> None:
+        for (value, number, where), (at, offset, _) in zip(values, self._places(1, begin, len(values)), strict=True):
             both = where if self._inside is None else self._inside
             if where is not None and self._inside is not None:
                 both = self.b.new("p", "and.pred", where, self._inside)
-            store(self.b, self._arrays[1].dtype, at, result(value), offset, both)
+            store(self.b, self._arrays[1].dtype, at, result(value, number, where), offset, both)
 
 
 def _team(rows: Walk, row: Walk) -> Team:

@@ -30,10 +30,10 @@ def softmax(op: Softmax, inputs: Inputs, outputs: Sequence[Array], constants: Co
         (sum,) = rows.fold(lambda value, _: (exp(b, b.new("f", "sub.rn.f32", value, top)),), total, (f32(0),))
         if op.kind == "log_softmax":
             shift = log(b, sum)
-            rows.map(lambda value: b.new("f", "sub.rn.f32", b.new("f", "sub.rn.f32", value, top), shift))
+            rows.map(lambda value, *_: b.new("f", "sub.rn.f32", b.new("f", "sub.rn.f32", value, top), shift))
         else:
             factor = b.new("f", "rcp.rn.f32", sum)
-            rows.map(lambda value: b.new("f", "mul.rn.f32", exp(b, b.new("f", "sub.rn.f32", value, top)), factor))
+            rows.map(lambda value, *_: b.new("f", "mul.rn.f32", exp(b, b.new("f", "sub.rn.f32", value, top)), factor))
 
     return by_rows("softmax", x, y, y.strides, op.axes, body)
 

@@ -112,6 +112,21 @@ class _Builder:
             "BatchNormalization", x, self.floats(c), self.floats(c), self.floats(c), variance, shape=self.shapes[x]
         )
 
+    def normalized(self, x: str) -> str:
+        """Layer normalisation over rows, whole or in pieces."""
+        shape, axis = self.shapes[x], self.constant(np.array([3]))
+        if self.random.random() < 0.4:
+            return self.op("LayerNormalization", x, self.floats(shape[3]), self.floats(shape[3]), shape=shape)
+        less = self.op("Sub", x, self.op("ReduceMean", x, axis, shape=(*shape[:3], 1)), shape=shape)
+        square = self.op("Pow", less, self.constant(np.float32(2)), shape=shape)
+        variance = self.op("ReduceMean", square, axis, shape=(*shape[:3], 1))
+        spread = self.op("Add", variance, self.constant(np.float32(0.1)), shape=(*shape[:3], 1))
+        y = self.op("Div", less, self.op("Sqrt", spread, shape=(*shape[:3], 1)), shape=shape)
+        for kind in ("Mul", "Add"):
+            if self.random.random() < 0.8:
+                y = self.op(kind, y, self.floats(shape[3]), shape=shape)
+        return y
+
     def affine(self, x: str) -> str:
         c = self.shapes[x][1]
         for kind in self.random.permutation(["Mul", "Add", "Sub", "Div"])[: int(self.random.integers(1, 4))]:
@@ -266,6 +281,7 @@ def random_model(seed: int) -> ModelProto:
         b.maximum,
         b.transposed,
         b.norm,
+        b.normalized,
         b.affine,
         b.function,
         b.hard_swish,

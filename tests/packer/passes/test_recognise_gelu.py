@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from packer.importers import import_onnx
@@ -15,63 +14,10 @@ from packer.ir import Graph
 from packer.ir.evaluate import evaluate
 from packer.passes import optimize
 from packer.passes.recognise_gelu import recognise_gelu
+from tests.packer.passes.expressions import Expression, Tape, Term
 
 SHAPE = (2, 3, 7)
 ROOT = math.sqrt(2 / math.pi)
-
-
-class Tape:
-    """The nodes and constants of an expression; operands change places and constants their rank at random."""
-
-    def __init__(self, seed: int = 0) -> None:
-        self.random = np.random.default_rng(seed)
-        self.nodes: list[object] = []
-        self.constants: list[TensorProto] = []
-
-    def node(self, kind: str, *inputs: str) -> Term:
-        name = f"t{len(self.nodes)}"
-        self.nodes.append(helper.make_node(kind, inputs, [name], name))
-        return Term(self, name)
-
-    def number(self, value: float | np.ndarray) -> Term:
-        data = np.asarray(value, np.float32)
-        if data.size == 1 and not isinstance(value, np.ndarray):
-            data = data.reshape((1,) * int(self.random.integers(4)))
-        self.constants.append(numpy_helper.from_array(data, f"k{len(self.constants)}"))
-        return Term(self, self.constants[-1].name)
-
-
-class Term:
-    def __init__(self, tape: Tape, name: str) -> None:
-        self.tape, self.name = tape, name
-
-    def with_(self, kind: str, other: Other, swapped: bool) -> Term:
-        b = other if isinstance(other, Term) else self.tape.number(other)
-        return self.tape.node(kind, *((b.name, self.name) if swapped else (self.name, b.name)))
-
-    def __add__(self, other: Other) -> Term:
-        return self.with_("Add", other, bool(self.tape.random.integers(2)))
-
-    def __mul__(self, other: Other) -> Term:
-        return self.with_("Mul", other, bool(self.tape.random.integers(2)))
-
-    def __truediv__(self, other: Other) -> Term:
-        return self.with_("Div", other, swapped=False)
-
-    def __sub__(self, other: Other) -> Term:
-        return self.with_("Sub", other, swapped=False)
-
-    def __rsub__(self, other: Other) -> Term:
-        return self.with_("Sub", other, swapped=True)
-
-    def __pow__(self, other: Other) -> Term:
-        return self.with_("Pow", other, swapped=False)
-
-    __radd__, __rmul__ = __add__, __mul__
-
-
-Other = Term | float | np.ndarray
-Expression = Callable[[Term], Term]
 
 
 def erf(x: Term) -> Term:

@@ -140,6 +140,9 @@ def test_normalisations() -> None:
         for count in range(1, len(shape)):
             for axes in itertools.combinations(range(len(shape)), count):
                 check_pieces("normalize", Normalize(axes, 1e-3, count == 1), [random(shape)])
+        last = shape[-1:]
+        scaled = [random(shape), random(last, seed=2), random(last, seed=3)]
+        check_pieces("normalize", Normalize((len(shape) - 1,), 1e-3), scaled)
         for axis, p in itertools.product(range(len(shape)), (1, 2)):
             check_pieces("lp_normalize", LpNormalize(axis, p), [random(shape)])
     for size in (1, 4, 5, 100):

@@ -128,6 +128,15 @@ def test_normalize(rms: bool) -> None:
     check_op(Normalize((1,), 1e-5), [x], "normalize", 1e-4)
 
 
+@pytest.mark.parametrize("rms", [False, True])
+def test_normalize_with_scale_and_shift(rms: bool) -> None:
+    rng = np.random.default_rng(18)
+    for shape in ((7, 40), (2, 5, 3, 16), (3, 5000), (11, 1), (0, 4)):
+        x, scale, shift = (random_array(rng, s, DType.F32) for s in (shape, shape[-1:], shape[-1:]))
+        for inputs in ([x, scale], [x, None, shift], [x, scale, shift]):
+            check_op(Normalize((len(shape) - 1,), 1e-3, rms), inputs, "normalize", 1e-5)
+
+
 def test_lp_normalize() -> None:
     rng = np.random.default_rng(9)
     for shape in ((3, 4, 5), (2, 300), (2, 3, 300), (2, 0)):

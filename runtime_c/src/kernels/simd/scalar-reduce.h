@@ -41,8 +41,19 @@ static void scalar_fold_columns(int fold, const float *x, ptrdiff_t stride, size
     for (size_t i = 0; i < width; i++) acc[i] = fold_scalar(fold, acc[i], x[i], 0);
 }
 
-static void scalar_center(float mean, float scale, const float *x, float *y, size_t n) {
-  for (size_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale;
+static void scalar_center(float mean, float factor, const float *scale, const float *shift, const float *x, float *y,
+                          size_t n) {
+  for (size_t i = 0; i < n; i++) y[i] = (x[i] - mean) * factor * (scale ? scale[i] : 1.0f) + (shift ? shift[i] : 0.0f);
+}
+
+static void scalar_normalize_rows(const ert_normal *p, const float *x, ptrdiff_t x_row, float *y, ptrdiff_t y_row,
+                                  size_t rows) {
+  const double n = (double)p->n;
+  for (; rows > 0; rows--, x += x_row, y += y_row) {
+    const float mean = p->rms ? 0.0f : (float)((double)scalar_fold_row(ERT_FOLD_SUM, 0, 0, x, p->n) / n);
+    const double variance = (double)scalar_fold_row(ERT_FOLD_SQUARE, 0, mean, x, p->n) / n;
+    scalar_center(mean, (float)(1.0 / sqrt(variance + p->epsilon)), p->scale, p->shift, x, y, p->n);
+  }
 }
 
 static void scalar_lrn(const ert_lrn *l) {

@@ -38,6 +38,7 @@ const ert_simd ert_simd_scalar = {
     .fold_rows = scalar_fold_rows,
     .fold_columns = scalar_fold_columns,
     .center = scalar_center,
+    .normalize_rows = scalar_normalize_rows,
     .lrn = scalar_lrn,
     .softmax_rows = scalar_softmax_rows,
     .softmax_columns = scalar_softmax_columns,

@@ -265,6 +265,15 @@ typedef struct ert_sparse_limits {
   int64_t vector, most, unit, unit_most;
 } ert_sparse_limits;
 
+/* How rows of n are normalised: to zero mean and unit variance, or unit mean square, and by element scaled and shifted
+ * unless these are NULL. */
+typedef struct ert_normal {
+  size_t n;
+  double epsilon;
+  bool rms;
+  const float *scale, *shift;
+} ert_normal;
+
 /* Local response normalisation (f32-reduce.h): y[i] = x[i] * (bias + alpha * sum over k of
  * neighbours[k * stride + i]^2)^-beta. */
 typedef struct ert_lrn {
@@ -343,8 +352,10 @@ typedef struct ert_simd {
   float (*fold_row)(int fold, float acc, float shift, const float *x, size_t n);
   void (*fold_rows)(int fold, const float *x, ptrdiff_t stride, size_t n, size_t rows, float *y);
   void (*fold_columns)(int fold, const float *x, ptrdiff_t stride, size_t rows, float *acc, size_t width);
-  /* y = (x - mean) * scale; y may be x. */
-  void (*center)(float mean, float scale, const float *x, float *y, size_t n);
+  /* y = (x - mean) * factor, times scale[i] and plus shift[i] unless these are NULL; and rows so normalised by means
+   * and factors that have the bits of fold_row's. y may be x. */
+  void (*center)(float mean, float factor, const float *scale, const float *shift, const float *x, float *y, size_t n);
+  void (*normalize_rows)(const ert_normal *p, const float *x, ptrdiff_t x_row, float *y, ptrdiff_t y_row, size_t rows);
   void (*lrn)(const ert_lrn *l);
 
   /* Softmax of rows of n, and of `width` columns of n rows a stride apart: the same bits for the same values; y may be x. */

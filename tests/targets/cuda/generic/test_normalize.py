@@ -28,6 +28,16 @@ def test_by_mean_and_variance(shape: tuple[int, ...], axes: tuple[int, ...], rms
     check(Normalize(axes, 1e-5, rms), sample(shape) + 2, halo=halo, rtol=5e-6, atol=2e-6)
 
 
+@pytest.mark.parametrize("constant", [(), (1, 2)], ids=["values", "constants"])
+@pytest.mark.parametrize("shape", [(5, 768), (2, 3, 4, 5), (3, 4097), (40, 1), (2, 9, 33)])
+def test_with_a_scale_and_a_shift(shape: tuple[int, ...], constant: tuple[int, ...]) -> None:
+    x, scale, shift = sample(shape), sample(shape[-1:]), sample(shape[-1:])
+    op = Normalize((len(shape) - 1,), 1e-5, rms=shape[0] == 2)
+    check(op, x, scale, shift, constant=constant, rtol=5e-6, atol=2e-5)
+    check(op, x, None, shift, constant=constant[1:], rtol=5e-6, atol=2e-5)
+    check(op, x, scale, constant=constant[:1], halo=True, rtol=5e-6, atol=2e-5)
+
+
 def test_a_variance_far_below_the_mean() -> None:
     x = (1000 + RNG.standard_normal((4, 5000)) / 10).astype(np.float32)
     check(Normalize((1,), 1e-8), x, atol=2e-3)
@@ -52,6 +62,7 @@ def test_a_norm_of_zero_gives_zero() -> None:
 def test_halves() -> None:
     x = sample((2, 5, 40, 41))
     check(Normalize((2, 3), 1e-5), x, half=True, halo=True, atol=1e-4)
+    check(Normalize((3,), 1e-5), x, sample((41,)), sample((41,)), half=True, halo=True, constant=(1, 2), atol=1e-2)
     check(LpNormalize(1, 2), x, half=True, halo=True, atol=1e-4)
 
 
