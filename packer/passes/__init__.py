@@ -17,7 +17,9 @@ from packer.passes.make_patches import make_patches
 from packer.passes.make_pointwise import make_pointwise
 from packer.passes.make_scale_shift import make_scale_shift
 from packer.passes.make_subpixel import make_subpixel
+from packer.passes.merge_clips import merge_clips
 from packer.passes.merge_duplicates import merge_duplicates
+from packer.passes.merge_reductions import merge_reductions
 from packer.passes.nest_concats import nest_concats
 from packer.passes.recognise_gelu import recognise_gelu
 from packer.passes.recognise_normalize import recognise_normalize
@@ -42,6 +44,8 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     recognise_gelu,  # before its pieces are merged with others
     recognise_normalize,
     scale_normalized,
+    merge_clips,
+    merge_reductions,
     nest_concats,
     fuse_pad,
     remove_outside_taps,

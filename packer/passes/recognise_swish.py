@@ -1,6 +1,7 @@
 """Find the swish functions that exporters spell out.
 
-Before: `y = x * sigmoid(x * alpha)`, or `y = x * (clip(x + 3, 0, 6) / 6)`. After: `y = silu(x)`, `y = hard_swish(x)`.
+Before: `y = x * sigmoid(x * alpha)`, `y = x * (clip(x + 3, 0, 6) / 6)`, or `y = x * tanh(softplus(x))`.
+After: `y = silu(x)`, `y = hard_swish(x)`, `y = mish(x)`.
 """
 
 from __future__ import annotations
@@ -76,6 +77,10 @@ def _unary(op: Op, x: str, node: Node) -> Node:
     return Node(op, (x,), node.outputs, node.sources)
 
 
+def _is_softplus(node: Node | None, x: str) -> bool:
+    return node is not None and node.op == Unary("softplus") and node.inputs == (x,)
+
+
 def _hard_sigmoid(graph: Graph, node: Node, made: dict[str, Node]) -> Node | None:
     """clip(x + offset, 0, top) / top."""
     scaled = _scaled(graph, node)
@@ -86,7 +91,7 @@ def _hard_sigmoid(graph: Graph, node: Node, made: dict[str, Node]) -> Node | Non
 
 
 def _swish(graph: Graph, node: Node, made: dict[str, Node]) -> Node | None:
-    """x * sigmoid(x k), x * hard_sigmoid(x), or (x * clip(x + offset, 0, top)) / top."""
+    """x * sigmoid(x k), x * hard_sigmoid(x), (x * clip(x + offset, 0, top)) / top, or x * tanh(softplus(x))."""
     scaled = _scaled(graph, node)
     product = made.get(scaled[0]) if scaled is not None else node
     if (
@@ -105,6 +110,8 @@ def _swish(graph: Graph, node: Node, made: dict[str, Node]) -> Node | None:
                 return _unary(Unary("silu", alpha), x, node)
             if maker.op.kind == "hard_sigmoid" and maker.inputs[0] == x:
                 return _unary(Unary("hard_swish", maker.op.alpha, maker.op.beta), x, node)
+            if maker.op.kind == "tanh" and _is_softplus(made.get(maker.inputs[0] or ""), x):
+                return _unary(Unary("mish"), x, node)
         ramp = _ramp(graph, gate, made) if scaled is not None else None
         if (
             ramp is not None

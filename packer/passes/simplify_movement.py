@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from packer.ir import Graph, Node
-from packer.ir.ops import Cast, Concat, Expand, Pad, Reshape, Slice, Tile, Transpose, Unary
+from packer.ir.ops import Binary, Cast, Concat, Expand, Pad, Reshape, ScaleShift, Slice, Tile, Transpose, Unary
+from packer.passes.affine import as_affine
 
 __all__ = ["simplify_movement"]
 
@@ -55,6 +56,10 @@ def _merged(graph: Graph, node: Node, made: dict[str, Node]) -> Node:
 
 def _is_identity(graph: Graph, node: Node) -> bool:
     op = node.op
+    if isinstance(op, Binary | ScaleShift):
+        affine = as_affine(graph, node)
+        same = affine is not None and affine[0] == node.inputs[0] and (affine[1] == 1).all() and not affine[2].any()
+        return same and op.activation is None
     if (
         not isinstance(op, Cast | Concat | Expand | Pad | Reshape | Slice | Tile | Transpose | Unary)
         or node.inputs[0] is None

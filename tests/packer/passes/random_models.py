@@ -127,6 +127,19 @@ class _Builder:
                 y = self.op(kind, y, self.floats(shape[3]), shape=shape)
         return y
 
+    def bounded(self, x: str) -> str:
+        """Limits one after the other."""
+        for kind in self.random.choice(["Max", "Min", "Relu"], int(self.random.integers(1, 4))):
+            limit = [] if kind == "Relu" else [self.constant(np.float32(self.random.normal(0, 0.5)))]
+            x = self.op(str(kind), x, *limit, shape=self.shapes[x])
+        return x
+
+    def excited(self, x: str) -> str:
+        """Channels times their means, of one axis after the other."""
+        rows = self.op("ReduceMean", x, self.constant(np.array([3])), shape=(*self.shapes[x][:3], 1))
+        means = self.op("ReduceMean", rows, self.constant(np.array([2])), shape=(*self.shapes[x][:2], 1, 1))
+        return self.op("Mul", x, means, shape=self.shapes[x])
+
     def affine(self, x: str) -> str:
         c = self.shapes[x][1]
         for kind in self.random.permutation(["Mul", "Add", "Sub", "Div"])[: int(self.random.integers(1, 4))]:
@@ -282,6 +295,8 @@ def random_model(seed: int) -> ModelProto:
         b.transposed,
         b.norm,
         b.normalized,
+        b.bounded,
+        b.excited,
         b.affine,
         b.function,
         b.hard_swish,

@@ -13,7 +13,7 @@ from onnx.reference import ReferenceEvaluator
 from packer.importers import import_onnx
 from packer.ir import Graph
 from packer.ir.evaluate import evaluate
-from packer.ir.ops import Unary
+from packer.ir.ops import Activation, Binary, Unary
 from packer.passes import PASSES, optimize
 from tests.packer.passes.random_models import random_model
 
@@ -209,6 +209,42 @@ def test_a_sigmoid_of_another_value_is_no_swish() -> None:
     graph = optimize(import_onnx(model))
     check(graph, model)
     assert "silu" not in [getattr(node.op, "kind", "") for node in graph.nodes]
+
+
+@pytest.mark.parametrize("of", ["x", "a"])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_tanh_of_a_softplus_is_a_mish(of: str, swapped: bool) -> None:
+    nodes = [
+        helper.make_node("Mul", ["x", "k"], ["a"]),
+        helper.make_node("Softplus", [of], ["s"]),
+        helper.make_node("Tanh", ["s"], ["t"]),
+        helper.make_node("Mul", ["t", "a"] if swapped else ["a", "t"], ["y"]),
+    ]
+    model = model_of(nodes, (2, 3, 4), (2, 3, 4), k=np.full(4, 2, np.float32))
+    graph = optimize(import_onnx(model))
+    check(graph, model)
+    (op,) = (node.op for node in graph.nodes[-1:])
+    assert isinstance(op, Binary)
+    assert (op.activation == Activation("mish")) == (of == "a")
+
+
+def test_what_scales_by_one_and_shifts_by_nothing_disappears() -> None:
+    nodes = [
+        helper.make_node("Reshape", ["x", "groups"], ["a"]),
+        helper.make_node("InstanceNormalization", ["a", "one", "zero"], ["n"]),
+        helper.make_node("Reshape", ["n", "channels"], ["b"]),
+        helper.make_node("Mul", ["b", "ones"], ["y"]),
+    ]
+    weights = {
+        "groups": np.array([1, 2, -1]),
+        "channels": np.array([1, 4, 3, 3]),
+        "ones": np.ones((4, 1, 1), np.float32),
+    }
+    weights |= {"one": np.ones(2, np.float32), "zero": np.zeros(2, np.float32)}
+    model = model_of(nodes, (1, 4, 3, 3), (1, 4, 3, 3), **weights)
+    graph = optimize(import_onnx(model))
+    check(graph, model)
+    assert ops(graph) == {"Reshape": 2, "Normalize": 1}
 
 
 def affine_network(k: float) -> ModelProto:
