@@ -19,6 +19,7 @@ from packer.passes.make_scale_shift import make_scale_shift
 from packer.passes.make_subpixel import make_subpixel
 from packer.passes.merge_clips import merge_clips
 from packer.passes.merge_duplicates import merge_duplicates
+from packer.passes.merge_parallel import merge_parallel
 from packer.passes.merge_reductions import merge_reductions
 from packer.passes.nest_concats import nest_concats
 from packer.passes.recognise_gelu import recognise_gelu
@@ -31,6 +32,7 @@ from packer.passes.remove_unread_channels import remove_unread_channels
 from packer.passes.scale_integer import scale_integer
 from packer.passes.scale_normalized import scale_normalized
 from packer.passes.simplify_movement import simplify_movement
+from packer.passes.slice_gathers import slice_gathers
 
 __all__ = ["PASSES", "optimize"]
 
@@ -40,6 +42,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     remove_dead,
     fold_constants,
     merge_duplicates,
+    slice_gathers,
     simplify_movement,
     recognise_gelu,  # before its pieces are merged with others
     recognise_normalize,
@@ -52,6 +55,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     make_scale_shift,
     fold_scale,
     fuse_bias,
+    merge_parallel,
     recognise_swish,
     activate_before_pool,
     fuse_activation,

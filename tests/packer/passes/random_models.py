@@ -71,7 +71,8 @@ class _Builder:
     def maximum(self, x: str) -> str:
         """A function of the maximum over what a convolution makes."""
         y = self.conv(x)
-        return self.function(self.op("MaxPool", y, shape=self.shapes[y], kernel_shape=[3, 3], pads=[1] * 4))
+        y = self.op("MaxPool", y, shape=self.shapes[y], kernel_shape=[3, 3], pads=[1] * 4)
+        return self.op("Relu", y, shape=self.shapes[y]) if self.random.random() < 0.6 else self.function(y)
 
     def branched(self, x: str) -> str:
         _, c, h, w = self.shapes[x]
@@ -139,6 +140,28 @@ class _Builder:
         rows = self.op("ReduceMean", x, self.constant(np.array([3])), shape=(*self.shapes[x][:3], 1))
         means = self.op("ReduceMean", rows, self.constant(np.array([2])), shape=(*self.shapes[x][:2], 1, 1))
         return self.op("Mul", x, means, shape=self.shapes[x])
+
+    def parallel(self, x: str) -> str:
+        """A sum of convolutions of one value, and perhaps of a normalisation of it."""
+        c = self.shapes[x][1]
+        y = self.norm(x) if self.random.random() < 0.5 else ""
+        for k in self.random.permutation([1, 3])[: int(self.random.integers(1 if y else 2, 3))]:
+            weights, group = self.floats(c, c, k, k), 1
+            if self.random.random() < 0.3:
+                weights, group = self.floats(c, 1, k, k), c
+            branch = self.op("Conv", x, weights, shape=self.shapes[x], pads=[int(k) // 2] * 4, group=group)
+            y = self.op("Add", y, branch, shape=self.shapes[x]) if y else branch
+        return y
+
+    def gathered(self, x: str) -> str:
+        """Some channels, often neighbours; or one row."""
+        n, c, h, w = self.shapes[x]
+        if self.random.random() < 0.3:
+            row = self.op("Gather", x, self.constant(np.array(-1)), shape=(n, c, w), axis=2)
+            return self.op("Unsqueeze", row, self.constant(np.array([2])), shape=(n, c, 1, w))
+        first, step = int(self.random.integers(c)), int(self.random.choice([1, 1, 2]))
+        places = np.arange(first, c, step) if self.random.random() < 0.7 else self.random.integers(0, c, 3)
+        return self.op("Gather", x, self.constant(places), shape=(n, len(places), h, w), axis=1)
 
     def affine(self, x: str) -> str:
         c = self.shapes[x][1]
@@ -297,6 +320,8 @@ def random_model(seed: int) -> ModelProto:
         b.normalized,
         b.bounded,
         b.excited,
+        b.parallel,
+        b.gathered,
         b.affine,
         b.function,
         b.hard_swish,
@@ -310,7 +335,7 @@ def random_model(seed: int) -> ModelProto:
         b.patches,
     ]
     x, outputs = b.quantized("x") if seed % 4 == 3 else b.dynamic("x") if seed % 4 == 2 else "x", []
-    for _ in range(int(b.random.integers(2, 7))):
+    for _ in range(int(b.random.integers(3, 9))):
         x = blocks[int(b.random.integers(len(blocks)))](x)
         if b.random.random() < 0.15:
             outputs.append(x)
