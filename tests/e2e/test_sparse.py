@@ -59,7 +59,7 @@ def finished(nodes: list, values: dict[str, np.ndarray], x: tuple[int, ...], ran
 
 
 def convolutions(case: Case, zeros: float = 0.8, block: Block = SINGLE) -> ModelProto:
-    """relu(conv(x) + bias + conv(x)): bias, residual and activation are fused into the second convolution."""
+    """relu(conv(x) + bias + conv(-x)): bias, residual and activation are fused into the second convolution."""
     x, weights, attributes = case
     random = np.random.default_rng(0)
     values = {name: pruned(random, weights, zeros, block) for name in ("w", "v")}
@@ -67,7 +67,8 @@ def convolutions(case: Case, zeros: float = 0.8, block: Block = SINGLE) -> Model
     values["v"][3] = 0
     nodes = [
         helper.make_node("Conv", ["x", "w", "b"], ["c"], **attributes),
-        helper.make_node("Conv", ["x", "v"], ["d"], **attributes),
+        helper.make_node("Neg", ["x"], ["n"]),
+        helper.make_node("Conv", ["n", "v"], ["d"], **attributes),
         helper.make_node("Add", ["c", "d"], ["s"]),
         helper.make_node("Relu", ["s"], ["y"]),
     ]
