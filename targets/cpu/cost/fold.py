@@ -82,7 +82,8 @@ def normalize_seconds(work: Work, form: Form, distances: Sequence[float], at: At
     assert isinstance(op, Normalize)
     outer, folded, inner = _groups(work, op.axes)
     if inner == 1:
-        cycles = _runs(outer, folded, at, 108.0, 6.2 / at.fma, 108.0)
+        scales = sum(type is not None for type in work.inputs[1:])
+        cycles = _runs(outer, folded, at, 70.0, (6.5 + 2.0 * scales) / at.fma, 20.0)
     else:
         cycles = _columns(outer, folded, inner, at, 430.0, 33.0 / at.fma, 26.0) + 11.0 * outer * inner
     return overlapped(cycles * at.cycle / at.efficiency.reduce, operands(work, form, distances, at))
