@@ -4,9 +4,15 @@
 #include "kernels/reduction.h"
 #include "kernels/simd/simd.h"
 #include "kernels/tensor.h"
+#include "kernels/transpose.h"
 
 enum { SOFTMAX, LOG_SOFTMAX, HARDMAX };
 enum { TILE = 256, SCATTERED_TILE = 16, ROWS = 4 }; /* columns of a unit; where they have to be gathered; rows */
+enum {
+  SHORT = 64,          /* elements of rows that are better transposed, so that vectors go across them */
+  TURNED = 64,         /* such rows of a unit */
+  PITCH = TURNED + 16, /* floats from element to element of a transposed row: no power of two */
+};
 
 typedef struct softmax_state {
   ert_reduction plan;
@@ -14,6 +20,7 @@ typedef struct softmax_state {
   int kind;
   int64_t tile, units;
   bool rows;      /* what is folded is contiguous */
+  bool turned;    /* so it is, and short: it passes transposed through scratch */
   bool scattered; /* what is folded does not lie at one stride in x and in y: it passes through scratch */
 } softmax_state;
 
@@ -45,8 +52,10 @@ static edgert_status prepare(ert_prepare *p) {
   s->scattered = r->folded.rank > 1;
   s->rows =
       r->trailing && !s->scattered && s->kind != HARDMAX && r->folded.stride[0][0] == 1 && r->folded.stride[1][0] == 1;
-  s->tile = s->rows ? ROWS : r->trailing ? 1 : s->scattered ? SCATTERED_TILE : TILE;
+  s->turned = s->rows && r->folded.elements <= SHORT;
+  s->tile = s->turned ? TURNED : s->rows ? ROWS : r->trailing ? 1 : s->scattered ? SCATTERED_TILE : TILE;
   s->units = ert_walk_tiles(&r->kept, s->tile);
+  if (s->turned) p->step->scratch_bytes = (size_t)(r->folded.elements * PITCH) * sizeof(float);
   if (s->scattered) p->step->scratch_bytes = (size_t)(r->folded.elements * s->tile) * sizeof(float);
   p->step->tasks = ert_cut(s->units, 4 * ert_min64(x->elements / s->units, INT32_MAX), p->workers);
   return EDGERT_OK;
@@ -88,6 +97,15 @@ static void scattered_columns(const softmax_state *s, const float *x, float *y, 
     memcpy(y + c.offset[1], scratch + row * width, bytes);
 }
 
+/* `count` short rows. */
+static void turned_rows(const softmax_state *s, const float *x, int64_t x_row, float *y, int64_t y_row, int64_t count,
+                        float *scratch) {
+  const int64_t n = s->plan.folded.elements;
+  ert_transpose(scratch, PITCH, x, x_row, n, count, sizeof *x);
+  s->simd->softmax_columns(s->kind == LOG_SOFTMAX, scratch, PITCH, scratch, PITCH, (size_t)n, (size_t)count);
+  ert_transpose(y, y_row, scratch, PITCH, count, n, sizeof *x);
+}
+
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   const softmax_state *s = step->state;
   const ert_walk *kept = &s->plan.kept, *w = &s->plan.folded;
@@ -99,9 +117,12 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
     width = ert_walk_width(kept, &c, s->tile);
     const float *x = (const float *)step->in[0]->data + c.offset[0];
     float *y = (float *)step->out[0]->data + c.offset[1];
-    if (s->rows)
-      s->simd->softmax_rows(s->kind == LOG_SOFTMAX, x, (ptrdiff_t)kept->stride[0][kept->rank - 1], y,
-                            (ptrdiff_t)kept->stride[1][kept->rank - 1], (size_t)w->elements, (size_t)width);
+    const int64_t x_row = kept->stride[0][kept->rank - 1], y_row = kept->stride[1][kept->rank - 1];
+    if (s->turned)
+      turned_rows(s, x, x_row, y, y_row, width, scratch);
+    else if (s->rows)
+      s->simd->softmax_rows(s->kind == LOG_SOFTMAX, x, (ptrdiff_t)x_row, y, (ptrdiff_t)y_row, (size_t)w->elements,
+                            (size_t)width);
     else if (s->scattered)
       scattered_columns(s, x, y, width, scratch);
     else

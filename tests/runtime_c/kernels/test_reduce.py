@@ -79,9 +79,12 @@ def test_arg_reduce() -> None:
             x = np.round(random_array(rng, shape, dtype)).astype(dtype.numpy)  # ties
             for axis, kind, last in itertools.product(range(len(shape)), ("max", "min"), (False, True)):
                 check_op(ArgReduce(kind, axis, bool(rng.integers(2)), last), [x], "arg_reduce")
-    x = np.array([[1, np.nan, 3, np.nan], [4, 5, 5, 1]], np.float32)
+    x = np.array([[1, np.nan, 3, np.nan], [4, 5, 5, 1], [-np.inf] * 4, [np.inf] * 4], np.float32)
+    many = random_array(rng, (70, 200), DType.F32)
+    many[::3, 130:] = np.nan
     for kind, last in itertools.product(("max", "min"), (False, True)):
         check_op(ArgReduce(kind, 1, True, last), [x], "arg_reduce")
+        check_op(ArgReduce(kind, 1, True, last), [many], "arg_reduce")
 
 
 def test_cum_sum() -> None:
@@ -96,7 +99,18 @@ def test_cum_sum() -> None:
 @pytest.mark.parametrize("kind", ["softmax", "log_softmax", "hardmax"])
 def test_softmax(kind: str) -> None:
     rng = np.random.default_rng(7)
-    for shape in ((1, 10), (3, 1000), (2, 21, 5, 7), (2, 5, 300), (1, 1), (4, 2, 64), (0, 3), (1, 3, 80)):
+    for shape in (
+        (1, 10),
+        (3, 1000),
+        (2, 21, 5, 7),
+        (2, 5, 300),
+        (1, 1),
+        (4, 2, 64),
+        (0, 3),
+        (1, 3, 80),
+        (150, 9),
+        (2, 70, 33),
+    ):
         for begin, end in itertools.combinations(range(len(shape) + 1), 2):
             x = (random_array(rng, shape, DType.F32) * 30).astype(np.float32)
             check_op(Softmax(kind, tuple(range(begin, end))), [x], "softmax", 0.0 if kind == "hardmax" else 2e-6)
