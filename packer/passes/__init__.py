@@ -21,6 +21,7 @@ from packer.passes.merge_clips import merge_clips
 from packer.passes.merge_duplicates import merge_duplicates
 from packer.passes.merge_parallel import merge_parallel
 from packer.passes.merge_reductions import merge_reductions
+from packer.passes.merge_transposes import merge_transposes
 from packer.passes.nest_concats import nest_concats
 from packer.passes.recognise_gelu import recognise_gelu
 from packer.passes.recognise_normalize import recognise_normalize
@@ -65,6 +66,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     make_pointwise,  # when products have their biases and activations
     make_subpixel,
     make_patches,
+    merge_transposes,  # when it is known which products are convolutions
 )
 
 

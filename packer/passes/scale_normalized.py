@@ -53,7 +53,7 @@ def _fused(graph: Graph, node: Node, uses: Uses) -> tuple[Node, str] | None:
         if maker is None or not isinstance(maker.op, Normalize) or constant is None or parameter is None:
             continue
         type = graph.type(node.outputs[0])
-        along = constant.shape[-1:] == type.shape[-1:] and constant.size == type.shape[-1]
+        along = constant.shape[-1:] == type.shape[-1:] != () and constant.size == type.shape[-1]
         last = maker.op.axes == (type.rank - 1,) and graph.type(maker.outputs[0]) == type
         if along and last and len(maker.inputs) <= _PLACES[node.op.kind]:
             return maker, parameter

@@ -84,14 +84,19 @@ static matmul_task matmul_task_at(const matmul_state *s, int64_t task) {
   return t;
 }
 
-/* The bias of a task's outputs, broadcast into y. */
+/* The bias of a task's outputs, broadcast into y: along a row it is one value, or one for each column. */
 #define SPREAD_BIAS(type)                                                                                          \
   {                                                                                                                \
     const type *from = bias->data;                                                                                 \
     from += ert_matmul_batch_at(m, m->bias_strides, t->batch) + t->row * m->bias_row + t->column * m->bias_column; \
     type *to = y;                                                                                                  \
-    for (int64_t r = 0; r < t->rows; r++, to += m->y_row, from += m->bias_row)                                     \
-      for (int64_t c = 0; c < t->columns; c++) to[c] = from[c * m->bias_column];                                   \
+    for (int64_t r = 0; r < t->rows; r++, to += m->y_row, from += m->bias_row) {                                   \
+      if (m->bias_column == 1) {                                                                                   \
+        memcpy(to, from, (size_t)t->columns * sizeof *to);                                                         \
+        continue;                                                                                                  \
+      }                                                                                                            \
+      for (int64_t c = 0; c < t->columns; c++) to[c] = *from;                                                      \
+    }                                                                                                              \
   }
 
 static void spread_bias(const ert_matmul_shape *m, const matmul_task *t, const ert_tensor *bias, void *y) {

@@ -106,7 +106,7 @@ static edgert_status prepare(ert_prepare *p) {
   const bool one_row = r->trailing && r->folded.rank == 1 && r->folded.stride[0][0] == 1 && r->run <= RUN;
   s->rows = one_row && !s->integer && !rare && r->run == r->folded.elements;
   if (s->rows)
-    s->tile = ert_clamp64(4 * (RUN / r->run), 4, TILE);
+    s->tile = ert_clamp64(4 * (RUN / ert_max64(r->run, 1)), 4, TILE);
   else if (r->trailing)
     s->tile = 1, p->step->scratch_bytes = RUN * sizeof(float);
   s->units = ert_walk_tiles(&r->kept, s->tile);

@@ -163,6 +163,17 @@ class _Builder:
         places = np.arange(first, c, step) if self.random.random() < 0.7 else self.random.integers(0, c, 3)
         return self.op("Gather", x, self.constant(places), shape=(n, len(places), h, w), axis=1)
 
+    def headed(self, x: str) -> str:
+        """Transposes on both sides of a reshape, as of heads of attention; where that is not much."""
+        _, c, h, w = self.shapes[x]
+        if h * w > 12:
+            return x
+        rows = self.op("Reshape", x, self.constant(np.array([1, c, h * w, 1])), shape=(1, c, h * w, 1))
+        wide = self.op("Mul", rows, self.floats(48), shape=(1, c, h * w, 48))
+        turned = self.op("Transpose", wide, shape=(1, h * w, c, 48), perm=[0, 2, 1, 3])
+        heads = self.op("Reshape", turned, self.constant(np.array([1, h * w, 3 * c, 16])), shape=(1, h * w, 3 * c, 16))
+        return self.op("Transpose", heads, shape=(1, 3 * c, h * w, 16), perm=[0, 2, 1, 3])
+
     def affine(self, x: str) -> str:
         c = self.shapes[x][1]
         for kind in self.random.permutation(["Mul", "Add", "Sub", "Div"])[: int(self.random.integers(1, 4))]:
@@ -322,6 +333,7 @@ def random_model(seed: int) -> ModelProto:
         b.excited,
         b.parallel,
         b.gathered,
+        b.headed,
         b.affine,
         b.function,
         b.hard_swish,

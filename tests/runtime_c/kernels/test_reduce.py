@@ -15,7 +15,7 @@ from tests.runtime_c.kernels.harness import Rejected, check_op, isas, random_arr
 
 PLANAR, BLOCK16 = Layout.PLANAR, Layout.BLOCK16
 INTEGERS = tuple(d for d in VALUE_TYPES if d not in (DType.F32, DType.BOOL))
-SHAPES = ((3, 4, 5), (1, 1, 1), (2, 1, 7), (17, 1, 33), (), (1000,), (2, 0, 3), (2, 3, 2, 3, 2))
+SHAPES = ((3, 4, 5), (1, 1, 1), (2, 1, 7), (17, 1, 33), (), (1000,), (2, 0, 3), (4, 0), (2, 3, 2, 3, 2))
 
 
 def axis_sets(rank: int) -> list[tuple[int, ...]]:
