@@ -347,7 +347,7 @@ def random_model(seed: int) -> ModelProto:
         b.patches,
     ]
     x, outputs = b.quantized("x") if seed % 4 == 3 else b.dynamic("x") if seed % 4 == 2 else "x", []
-    for _ in range(int(b.random.integers(3, 9))):
+    for _ in range(int(b.random.integers(2, 7))):
         x = blocks[int(b.random.integers(len(blocks)))](x)
         if b.random.random() < 0.15:
             outputs.append(x)
