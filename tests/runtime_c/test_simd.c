@@ -104,17 +104,22 @@ static void test_normalize(void) {
                             .rms = with & 1,
                             .scale = with & 2 ? scale.x : NULL,
                             .shift = with & 4 ? shift.x : NULL};
-      scalar->center(1.5f, 0.3f, p.scale, p.shift, x.x, z.x, n);
-      table->center(1.5f, 0.3f, p.scale, p.shift, x.x, y.x, n);
+      const ert_center fixed = {1.5f, 1e-3f, 0.3f};
+      scalar->center(&fixed, p.scale, p.shift, x.x, z.x, n);
+      table->center(&fixed, p.scale, p.shift, x.x, y.x, n);
       check_rows("center", with, y.x, z.x, n, 100.0f);
       scalar->normalize_rows(&p, x.x, (ptrdiff_t)n, z.x, (ptrdiff_t)n, ROWS);
       table->normalize_rows(&p, x.x, (ptrdiff_t)n, y.x, (ptrdiff_t)n, ROWS);
       check_rows("normalize_rows and scalar", with, y.x, z.x, n * ROWS, 100.0f);
       for (size_t r = 0; r < ROWS; r++) {
         const float *from = x.x + r * n;
-        const float mean = p.rms ? 0.0f : (float)((double)table->fold_row(ERT_FOLD_SUM, 0, 0, from, n) / (double)n);
-        const double square = (double)table->fold_row(ERT_FOLD_SQUARE, 0, mean, from, n) / (double)n;
-        table->center(mean, (float)(1.0 / sqrt(square + p.epsilon)), p.scale, p.shift, from, z.x + r * n, n);
+        const float mean = p.rms ? 0.0f : (float)((double)table->fold_row(ERT_FOLD_SUM, 0, from, n) / (double)n);
+        float sums[2], exact[2];
+        table->moments(mean, from, n, sums);
+        scalar->moments(mean, from, n, exact);
+        check_rows("moments", with, sums, exact, 2, 1000.0f);
+        const ert_center c = ert_center_of(&p, mean, (double)sums[0], (double)sums[1]);
+        table->center(&c, p.scale, p.shift, from, z.x + r * n, n);
       }
       CHECK(memcmp(y.x, z.x, n * ROWS * sizeof(float)) == 0);
       table->normalize_rows(&p, x.x, (ptrdiff_t)n, x.x, (ptrdiff_t)n, ROWS);
@@ -128,14 +133,12 @@ static void test_folds(void) {
     for (size_t n = 0; n < LONGEST; n++) {
       const bool extreme = fold == ERT_FOLD_MAX || fold == ERT_FOLD_MIN;
       row x = new_row(n * 9, extreme && n % 2);
-      const float shift = extreme ? 0.0f : 0.5f;
       const float neutral = fold == ERT_FOLD_MAX ? -INFINITY : fold == ERT_FOLD_MIN ? INFINITY : 0.0f;
-      float got = table->fold_row(fold, 2.0f, shift, x.x, n * 9),
-            want = scalar->fold_row(fold, 2.0f, shift, x.x, n * 9);
+      float got = table->fold_row(fold, 2.0f, x.x, n * 9), want = scalar->fold_row(fold, 2.0f, x.x, n * 9);
       check_rows("fold_row", fold, &got, &want, 1, 10000.0f);
       row sums = new_row(9, false), single = new_row(9, false);
       table->fold_rows(fold, x.x, (ptrdiff_t)n, n, 9, sums.x);
-      for (size_t r = 0; r < 9; r++) single.x[r] = table->fold_row(fold, neutral, 0.0f, x.x + r * n, n);
+      for (size_t r = 0; r < 9; r++) single.x[r] = table->fold_row(fold, neutral, x.x + r * n, n);
       check_rows("fold_rows", fold, sums.x, single.x, 9, 0.0f);
       scalar->fold_rows(fold, x.x, (ptrdiff_t)n, n, 9, single.x);
       check_rows("fold_rows and scalar", fold, sums.x, single.x, 9, 1000.0f);

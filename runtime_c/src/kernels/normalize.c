@@ -63,30 +63,37 @@ static edgert_status prepare(ert_prepare *p) {
   return EDGERT_OK;
 }
 
-/* The float64 sum of a fold over all of the group at x. */
-static double sum(const normalize_state *s, int fold, float shift, const float *x, float *scratch) {
+/* Added to `sums`, in float64: the sum over all of the group at x, or if `moments`, those of differences from the mean and
+ * of their squares. */
+static void add_group(const normalize_state *s, bool moments, float mean, const float *x, double sums[2],
+                      float *scratch) {
   const ert_reduction *r = &s->plan;
-  double total = 0;
   ert_cursor c;
   for (int64_t at = 0, run = r->run, n; at < r->folded.elements; at += n) {
     n = ert_min64(run, RUN);
     run = run > n ? run - n : r->run;
     const float *from = ert_reduction_take(&r->folded, &c, x, at, n, scratch);
-    total += (double)s->simd->fold_row(fold, 0, shift, from, (size_t)n);
+    float part[2] = {0};
+    if (moments)
+      s->simd->moments(mean, from, (size_t)n, part);
+    else
+      part[0] = s->simd->fold_row(ERT_FOLD_SUM, 0, from, (size_t)n);
+    for (int i = 0; i < 2; i++) sums[i] += (double)part[i];
   }
-  return total;
 }
 
 static void normalize_row(const normalize_state *s, const ert_normal *by, const float *x, float *y, float *scratch) {
   const ert_walk *w = &s->plan.folded;
-  const double count = (double)w->elements;
-  const float mean = s->rms ? 0.0f : (float)(sum(s, ERT_FOLD_SUM, 0, x, scratch) / count);
-  const float factor = (float)(1.0 / sqrt(sum(s, ERT_FOLD_SQUARE, mean, x, scratch) / count + s->epsilon));
+  double sum[2] = {0}, moments[2] = {0};
+  if (!s->rms) add_group(s, false, 0, x, sum, scratch);
+  const float mean = (float)(sum[0] / (double)w->elements);
+  add_group(s, true, mean, x, moments, scratch);
+  const ert_center center = ert_center_of(by, mean, moments[0], moments[1]);
   ert_cursor c;
   ert_walk_start(w, &c);
   for (int64_t at = 0, n; at < w->elements; at += n, ert_walk_advance(w, &c, n)) {
     n = ert_walk_left(w, &c);
-    s->simd->center(mean, factor, by->scale ? by->scale + at : NULL, by->shift ? by->shift + at : NULL, x + c.offset[0],
+    s->simd->center(&center, by->scale ? by->scale + at : NULL, by->shift ? by->shift + at : NULL, x + c.offset[0],
                     y + c.offset[1], (size_t)n);
   }
 }

@@ -145,7 +145,7 @@ static float fold_row(const reduce_state *s, const float *x, float *scratch) {
     n = ert_min64(run, RUN);
     run = run > n ? run - n : r->run;
     const float *from = ert_reduction_take(&r->folded, &c, x, at, n, scratch);
-    const float part = s->simd->fold_row(s->fold, sums ? 0.0f : (float)total, 0.0f, from, (size_t)n);
+    const float part = s->simd->fold_row(s->fold, sums ? 0.0f : (float)total, from, (size_t)n);
     total = sums ? total + (double)part : (double)part;
   }
   return finish(s, total);

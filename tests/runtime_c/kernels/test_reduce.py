@@ -138,8 +138,9 @@ def test_normalize(rms: bool) -> None:
         for axes in axis_sets(len(shape)):
             with np.errstate(invalid="ignore"):
                 check_op(Normalize(axes, 1e-3, rms), [x], "normalize", 3e-6)
-    x = (random_array(rng, (2, 1000), DType.F32) + 1000).astype(np.float32)  # far from zero: needs two passes
-    check_op(Normalize((1,), 1e-5), [x], "normalize", 1e-4)
+    for offset, spread, n in ((1000, 1, 1000), (3, 1e-3, 64), (100, 1, 5000)):  # far from zero: costs no digits
+        x = (random_array(rng, (5, n), DType.F32) * spread + offset).astype(np.float32)
+        check_op(Normalize((1,), 1e-12, rms), [x], "normalize", 3e-6)
 
 
 @pytest.mark.parametrize("rms", [False, True])

@@ -4,15 +4,14 @@
 
 #include "kernels/simd/simd.h"
 
-ERT_INLINE vf fold_step(int fold, vf acc, vf x, vf shift) {
-  vf centred = x - shift;
+ERT_INLINE vf fold_step(int fold, vf acc, vf x) {
   switch (fold) {
     case ERT_FOLD_SUM:
-      return acc + centred;
+      return acc + x;
     case ERT_FOLD_ABS:
-      return acc + vabs(centred);
+      return acc + vabs(x);
     case ERT_FOLD_SQUARE:
-      return acc + centred * centred;
+      return acc + x * x;
     case ERT_FOLD_MAX:
       return vmax_nan(acc, x);
     default:
@@ -58,30 +57,27 @@ ERT_INLINE float fold_one(int fold, float a, float b) {
 }
 
 /* A row in one vector, to be joined across its lanes. */
-ERT_INLINE vf fold_row_lanes(int fold, float shift, const float *x, size_t n) {
-  const bool extreme = fold == ERT_FOLD_MAX || fold == ERT_FOLD_MIN;
+ERT_INLINE vf fold_row_lanes(int fold, const float *x, size_t n) {
   vf first = vsplat(fold == ERT_FOLD_MAX ? -INFINITY : fold == ERT_FOLD_MIN ? INFINITY : 0.0f);
-  vf a0 = first, a1 = first, a2 = first, a3 = first, s = vsplat(shift);
+  vf a0 = first, a1 = first, a2 = first, a3 = first;
   size_t i = 0;
   for (; i + 4 * VL <= n; i += 4 * VL) {
-    a0 = fold_step(fold, a0, vload(x + i), s);
-    a1 = fold_step(fold, a1, vload(x + i + VL), s);
-    a2 = fold_step(fold, a2, vload(x + i + 2 * VL), s);
-    a3 = fold_step(fold, a3, vload(x + i + 3 * VL), s);
+    a0 = fold_step(fold, a0, vload(x + i));
+    a1 = fold_step(fold, a1, vload(x + i + VL));
+    a2 = fold_step(fold, a2, vload(x + i + 2 * VL));
+    a3 = fold_step(fold, a3, vload(x + i + 3 * VL));
   }
-  for (; i + VL <= n; i += VL) a0 = fold_step(fold, a0, vload(x + i), s);
-  if (i < n) a1 = fold_step(fold, a1, vfirst(vload_part(x + i, n - i), n - i, extreme ? first : s), s);
+  for (; i + VL <= n; i += VL) a0 = fold_step(fold, a0, vload(x + i));
+  if (i < n) a1 = fold_step(fold, a1, vfirst(vload_part(x + i, n - i), n - i, first));
   return fold_join(fold, fold_join(fold, a0, a1), fold_join(fold, a2, a3));
 }
 
-ERT_INLINE float fold_row_of(int fold, float acc, float shift, const float *x, size_t n) {
-  const float all = fold_lanes(fold, fold_row_lanes(fold, shift, x, n));
+ERT_INLINE float fold_row_of(int fold, float acc, const float *x, size_t n) {
+  const float all = fold_lanes(fold, fold_row_lanes(fold, x, n));
   return fold == ERT_FOLD_MAX || fold == ERT_FOLD_MIN ? fold_one(fold, acc, all) : acc + all;
 }
 
-static float f32_fold_row(int fold, float acc, float shift, const float *x, size_t n) {
-  FOLD_EACH(fold, fold_row_of, acc, shift, x, n);
-}
+static float f32_fold_row(int fold, float acc, const float *x, size_t n) { FOLD_EACH(fold, fold_row_of, acc, x, n); }
 
 /* Of each run of 2 n lanes of a, then of b, the first n lanes joined with the last n. */
 #if defined(__clang__)
@@ -122,11 +118,11 @@ ERT_INLINE vf fold_four(int fold, vf a, vf b, vf c, vf d) {
 ERT_INLINE void fold_rows_of(int fold, const float *x, ptrdiff_t stride, size_t n, size_t rows, float *y) {
   const float first = fold == ERT_FOLD_MAX ? -INFINITY : fold == ERT_FOLD_MIN ? INFINITY : 0.0f;
   for (; rows >= 4; rows -= 4, x += 4 * stride, y += 4) {
-    const vf four = fold_four(fold, fold_row_lanes(fold, 0, x, n), fold_row_lanes(fold, 0, x + stride, n),
-                              fold_row_lanes(fold, 0, x + 2 * stride, n), fold_row_lanes(fold, 0, x + 3 * stride, n));
+    const vf four = fold_four(fold, fold_row_lanes(fold, x, n), fold_row_lanes(fold, x + stride, n),
+                              fold_row_lanes(fold, x + 2 * stride, n), fold_row_lanes(fold, x + 3 * stride, n));
     for (size_t r = 0; r < 4; r++) y[r] = fold == ERT_FOLD_SUM ? first + four[r * (VL / 4)] : four[r * (VL / 4)];
   }
-  for (; rows > 0; rows--, x += stride) *y++ = fold_row_of(fold, first, 0, x, n);
+  for (; rows > 0; rows--, x += stride) *y++ = fold_row_of(fold, first, x, n);
 }
 
 static void f32_fold_rows(int fold, const float *x, ptrdiff_t stride, size_t n, size_t rows, float *y) {
@@ -140,7 +136,7 @@ ERT_INLINE void fold_vectors(int fold, size_t count, size_t part, const float *x
   for (size_t j = 0; j < count; j++) a[j] = part == VL ? vload(acc + j * VL) : vload_part(acc + j * VL, part);
   for (size_t r = 0; r < rows; r++, x += stride)
     for (size_t j = 0; j < count; j++)
-      a[j] = fold_step(fold, a[j], part == VL ? vload(x + j * VL) : vload_part(x + j * VL, part), vzero());
+      a[j] = fold_step(fold, a[j], part == VL ? vload(x + j * VL) : vload_part(x + j * VL, part));
   for (size_t j = 0; j < count; j++) {
     if (part == VL)
       vstore(acc + j * VL, a[j]);
@@ -161,55 +157,78 @@ static void f32_fold_columns(int fold, const float *x, ptrdiff_t stride, size_t 
   FOLD_EACH(fold, fold_columns_of, x, stride, rows, acc, width);
 }
 
-ERT_INLINE vf center_vector(float mean, float factor, const float *scale, const float *shift, vf x, size_t part) {
-  vf y = (x - mean) * factor;
+ERT_INLINE void moment_lanes(float shift, const float *x, size_t n, vf *sum, vf *square) {
+  const vf by = vsplat(shift);
+  vf s0 = vzero(), s1 = vzero(), q0 = vzero(), q1 = vzero();
+  size_t i = 0;
+  for (; i + 2 * VL <= n; i += 2 * VL) {
+    const vf a = vload(x + i) - by, b = vload(x + i + VL) - by;
+    s0 += a, s1 += b;
+    q0 += a * a, q1 += b * b;
+  }
+  for (; i < n; i += VL) {
+    const size_t part = n - i;
+    const vf a = (part >= VL ? vload(x + i) : vfirst(vload_part(x + i, part), part, by)) - by;
+    s0 += a, q0 += a * a;
+  }
+  *sum = s0 + s1, *square = q0 + q1;
+}
+
+static void f32_moments(float shift, const float *x, size_t n, float sums[2]) {
+  vf sum, square;
+  moment_lanes(shift, x, n, &sum, &square);
+  sums[0] = fold_lanes(ERT_FOLD_SUM, sum), sums[1] = fold_lanes(ERT_FOLD_SUM, square);
+}
+
+ERT_INLINE vf center_vector(const ert_center *c, const float *scale, const float *shift, vf x, size_t part) {
+  vf y = ((x - c->mean) - c->rest) * c->factor;
   if (scale) y *= part == VL ? vload(scale) : vload_part(scale, part);
   if (shift) y += part == VL ? vload(shift) : vload_part(shift, part);
   return y;
 }
 
-ERT_INLINE void center_of(float mean, float factor, const float *scale, const float *shift, const float *x, float *y,
-                          size_t n) {
+ERT_INLINE void center_of(ert_center c, const float *scale, const float *shift, const float *x, float *y, size_t n) {
   size_t i = 0;
 #define AT(parameter) (parameter ? parameter + i : NULL)
-  for (; i + VL <= n; i += VL) vstore(y + i, center_vector(mean, factor, AT(scale), AT(shift), vload(x + i), VL));
+  for (; i + VL <= n; i += VL) vstore(y + i, center_vector(&c, AT(scale), AT(shift), vload(x + i), VL));
   if (i == n) return;
   const vf tail = vload_part(x + i, n - i);
-  vstore_part(y + i, center_vector(mean, factor, AT(scale), AT(shift), tail, n - i), n - i);
+  vstore_part(y + i, center_vector(&c, AT(scale), AT(shift), tail, n - i), n - i);
 #undef AT
 }
 
-static void f32_center(float mean, float factor, const float *scale, const float *shift, const float *x, float *y,
+static void f32_center(const ert_center *c, const float *scale, const float *shift, const float *x, float *y,
                        size_t n) {
   if (scale && shift)
-    center_of(mean, factor, scale, shift, x, y, n);
+    center_of(*c, scale, shift, x, y, n);
   else if (scale)
-    center_of(mean, factor, scale, NULL, x, y, n);
+    center_of(*c, scale, NULL, x, y, n);
   else
-    center_of(mean, factor, NULL, shift, x, y, n);
+    center_of(*c, NULL, shift, x, y, n);
 }
 
-/* The sums of `count` rows, at most 4, across whose lanes they are added up together. */
-ERT_INLINE void sum_rows(size_t count, int fold, const float *shift, const float *x, ptrdiff_t x_row, size_t n,
-                         float *sums) {
-  vf lanes[4];
-  for (size_t r = 0; r < 4; r++)
-    lanes[r] = r < count ? fold_row_lanes(fold, shift[r], x + (ptrdiff_t)r * x_row, n) : vzero();
-  const vf four = fold_four(ERT_FOLD_SUM, lanes[0], lanes[1], lanes[2], lanes[3]);
-  for (size_t r = 0; r < count; r++) sums[r] = 0.0f + four[r * (VL / 4)];
-}
-
+/* `count` rows, at most 4: what they need across their lanes is found for all of them at once. */
 ERT_INLINE void normalize_rows_of(size_t count, const ert_normal *p, const float *x, ptrdiff_t x_row, float *y,
                                   ptrdiff_t y_row) {
-  const double n = (double)p->n;
-  float mean[4] = {0}, sums[4];
+  float mean[4] = {0};
+  vf sum[4], square[4];
   if (!p->rms) {
-    sum_rows(count, ERT_FOLD_SUM, mean, x, x_row, p->n, sums);
-    for (size_t r = 0; r < count; r++) mean[r] = (float)((double)sums[r] / n);
+    for (size_t r = 0; r < 4; r++)
+      sum[r] = r < count ? fold_row_lanes(ERT_FOLD_SUM, x + (ptrdiff_t)r * x_row, p->n) : vzero();
+    const vf four = fold_four(ERT_FOLD_SUM, sum[0], sum[1], sum[2], sum[3]);
+    for (size_t r = 0; r < count; r++) mean[r] = (float)((double)four[r * (VL / 4)] / (double)p->n);
   }
-  sum_rows(count, ERT_FOLD_SQUARE, mean, x, x_row, p->n, sums);
-  for (size_t r = 0; r < count; r++, x += x_row, y += y_row)
-    f32_center(mean[r], (float)(1.0 / sqrt((double)sums[r] / n + p->epsilon)), p->scale, p->shift, x, y, p->n);
+  for (size_t r = 0; r < 4; r++) {
+    sum[r] = square[r] = vzero();
+    if (r < count) moment_lanes(mean[r], x + (ptrdiff_t)r * x_row, p->n, &sum[r], &square[r]);
+  }
+  const vf sums = fold_four(ERT_FOLD_SUM, sum[0], sum[1], sum[2], sum[3]);
+  const vf squares = fold_four(ERT_FOLD_SUM, square[0], square[1], square[2], square[3]);
+  for (size_t r = 0; r < count; r++, x += x_row, y += y_row) {
+    const size_t lane = r * (VL / 4);
+    const ert_center c = ert_center_of(p, mean[r], (double)sums[lane], (double)squares[lane]);
+    f32_center(&c, p->scale, p->shift, x, y, p->n);
+  }
 }
 
 static void f32_normalize_rows(const ert_normal *p, const float *x, ptrdiff_t x_row, float *y, ptrdiff_t y_row,

@@ -17,7 +17,7 @@ ERT_INLINE void softmax_rows_of(size_t count, bool log, const float *x, ptrdiff_
   const size_t whole = n / VL * VL, part = n - whole;
   vf lanes[4], tail[4]; /* tails stay here: a load would wait for the store of a part of a vector */
   for (size_t r = 0; r < 4; r++)
-    lanes[r] = r < count ? fold_row_lanes(ERT_FOLD_MAX, 0, x + (ptrdiff_t)r * x_row, n) : vzero();
+    lanes[r] = r < count ? fold_row_lanes(ERT_FOLD_MAX, x + (ptrdiff_t)r * x_row, n) : vzero();
   const vf largest = fold_four(ERT_FOLD_MAX, lanes[0], lanes[1], lanes[2], lanes[3]);
   for (size_t r = 0; r < count; r++) {
     const float *from = x + (ptrdiff_t)r * x_row, most = largest[r * (VL / 4)];

@@ -9,7 +9,7 @@ enum { ERT_DIRECT_SLACK = 15, ERT_SLIDE_SLACK = 64, ERT_MOST_TAPS = 255, ERT_NIN
 /* Products of a sum that are added up one by one; the sums of such chains are then added. */
 enum { ERT_CHAIN = 64 };
 
-/* What a fold does with each value: adds x - shift, its absolute value or its square; or keeps the largest or smallest
+/* What a fold does with each value: adds x, its absolute value or its square; or keeps the largest or smallest
  * x, NaN if there is one. */
 typedef enum ert_fold {
   ERT_FOLD_SUM,

@@ -5,6 +5,6 @@
     .sparse = sparse_run, .sparse_copy = sparse_copy, .sparse_widen = sparse_widen, .sparse_matrix = sparse_matrix,
     .winograd_input = winograd_input, .winograd_weights = winograd_weights, .winograd_multiply = winograd_multiply,
     .winograd_output = winograd_output, .unary = f32_unary, .binary = f32_binary, .affine = f32_affine,
-    .fold_row = f32_fold_row, .fold_rows = f32_fold_rows, .fold_columns = f32_fold_columns, .center = f32_center,
-    .normalize_rows = f32_normalize_rows, .lrn = f32_lrn, .softmax_rows = f32_softmax_rows,
+    .fold_row = f32_fold_row, .fold_rows = f32_fold_rows, .fold_columns = f32_fold_columns, .moments = f32_moments,
+    .center = f32_center, .normalize_rows = f32_normalize_rows, .lrn = f32_lrn, .softmax_rows = f32_softmax_rows,
     .softmax_columns = f32_softmax_columns, .pool_blocks = f32_pool_blocks, .pool_planar = f32_pool_planar,

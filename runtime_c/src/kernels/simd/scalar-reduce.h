@@ -4,15 +4,14 @@
 
 #include "kernels/simd/simd.h"
 
-static float fold_scalar(int fold, float acc, float x, float shift) {
-  float centred = x - shift;
+static float fold_scalar(int fold, float acc, float x) {
   switch (fold) {
     case ERT_FOLD_SUM:
-      return acc + centred;
+      return acc + x;
     case ERT_FOLD_ABS:
-      return acc + fabsf(centred);
+      return acc + fabsf(x);
     case ERT_FOLD_SQUARE:
-      return acc + centred * centred;
+      return acc + x * x;
     case ERT_FOLD_MAX:
       return x > acc || x != x ? x : acc;
     default:
@@ -21,38 +20,49 @@ static float fold_scalar(int fold, float acc, float x, float shift) {
 }
 
 /* Sums in float64, to be exact where vectors are by having many of them. */
-static float scalar_fold_row(int fold, float acc, float shift, const float *x, size_t n) {
+static float scalar_fold_row(int fold, float acc, const float *x, size_t n) {
   if (fold == ERT_FOLD_MAX || fold == ERT_FOLD_MIN) {
-    for (size_t i = 0; i < n; i++) acc = fold_scalar(fold, acc, x[i], shift);
+    for (size_t i = 0; i < n; i++) acc = fold_scalar(fold, acc, x[i]);
     return acc;
   }
   double total = (double)acc;
-  for (size_t i = 0; i < n; i++) total += (double)fold_scalar(fold, 0, x[i], shift);
+  for (size_t i = 0; i < n; i++) total += (double)fold_scalar(fold, 0, x[i]);
   return (float)total;
 }
 
 static void scalar_fold_rows(int fold, const float *x, ptrdiff_t stride, size_t n, size_t rows, float *y) {
   const float first = fold == ERT_FOLD_MAX ? -INFINITY : fold == ERT_FOLD_MIN ? INFINITY : 0;
-  for (size_t r = 0; r < rows; r++) y[r] = scalar_fold_row(fold, first, 0, x + (ptrdiff_t)r * stride, n);
+  for (size_t r = 0; r < rows; r++) y[r] = scalar_fold_row(fold, first, x + (ptrdiff_t)r * stride, n);
 }
 
 static void scalar_fold_columns(int fold, const float *x, ptrdiff_t stride, size_t rows, float *acc, size_t width) {
   for (size_t r = 0; r < rows; r++, x += stride)
-    for (size_t i = 0; i < width; i++) acc[i] = fold_scalar(fold, acc[i], x[i], 0);
+    for (size_t i = 0; i < width; i++) acc[i] = fold_scalar(fold, acc[i], x[i]);
 }
 
-static void scalar_center(float mean, float factor, const float *scale, const float *shift, const float *x, float *y,
+static void scalar_moments(float shift, const float *x, size_t n, float sums[2]) {
+  double sum = 0, square = 0;
+  for (size_t i = 0; i < n; i++) {
+    const float less = x[i] - shift;
+    sum += (double)less, square += (double)(less * less);
+  }
+  sums[0] = (float)sum, sums[1] = (float)square;
+}
+
+static void scalar_center(const ert_center *c, const float *scale, const float *shift, const float *x, float *y,
                           size_t n) {
-  for (size_t i = 0; i < n; i++) y[i] = (x[i] - mean) * factor * (scale ? scale[i] : 1.0f) + (shift ? shift[i] : 0.0f);
+  for (size_t i = 0; i < n; i++)
+    y[i] = ((x[i] - c->mean) - c->rest) * c->factor * (scale ? scale[i] : 1.0f) + (shift ? shift[i] : 0.0f);
 }
 
 static void scalar_normalize_rows(const ert_normal *p, const float *x, ptrdiff_t x_row, float *y, ptrdiff_t y_row,
                                   size_t rows) {
-  const double n = (double)p->n;
   for (; rows > 0; rows--, x += x_row, y += y_row) {
-    const float mean = p->rms ? 0.0f : (float)((double)scalar_fold_row(ERT_FOLD_SUM, 0, 0, x, p->n) / n);
-    const double variance = (double)scalar_fold_row(ERT_FOLD_SQUARE, 0, mean, x, p->n) / n;
-    scalar_center(mean, (float)(1.0 / sqrt(variance + p->epsilon)), p->scale, p->shift, x, y, p->n);
+    const float mean = p->rms ? 0.0f : (float)((double)scalar_fold_row(ERT_FOLD_SUM, 0, x, p->n) / (double)p->n);
+    float sums[2];
+    scalar_moments(mean, x, p->n, sums);
+    const ert_center c = ert_center_of(p, mean, (double)sums[0], (double)sums[1]);
+    scalar_center(&c, p->scale, p->shift, x, y, p->n);
   }
 }
 
@@ -71,7 +81,7 @@ static void scalar_softmax_columns(bool log, const float *x, ptrdiff_t x_stride,
                                    size_t width) {
   for (size_t i = 0; i < width; i++, x++, y++) {
     float largest = -INFINITY, sum = 0;
-    for (size_t r = 0; r < n; r++) largest = fold_scalar(ERT_FOLD_MAX, largest, x[(ptrdiff_t)r * x_stride], 0);
+    for (size_t r = 0; r < n; r++) largest = fold_scalar(ERT_FOLD_MAX, largest, x[(ptrdiff_t)r * x_stride]);
     for (size_t r = 0; r < n; r++) sum += expf(x[(ptrdiff_t)r * x_stride] - largest);
     for (size_t r = 0; r < n; r++) {
       float v = x[(ptrdiff_t)r * x_stride] - largest;
@@ -97,8 +107,8 @@ static void scalar_pool_blocks(bool average, const ert_taps *t, const float *x, 
       float column = first;
       for (size_t d = 0; d < t->count[0]; d++)
         for (size_t h = 0; h < t->count[1]; h++)
-          column = fold_scalar(fold, column, at[(ptrdiff_t)d * t->stride[0] + (ptrdiff_t)h * t->stride[1]], 0);
-      acc = fold_scalar(fold, acc, column, 0);
+          column = fold_scalar(fold, column, at[(ptrdiff_t)d * t->stride[0] + (ptrdiff_t)h * t->stride[1]]);
+      acc = fold_scalar(fold, acc, column);
     }
     y[o] = average ? acc * factor : acc;
   }
@@ -120,8 +130,8 @@ static void scalar_pool_planar(const ert_pool_planar *p) {
         for (size_t h = 0; h < row->count[1]; h++)
           column = fold_scalar(
               fold, column,
-              x[(ptrdiff_t)d * p->x_stride[0] + (ptrdiff_t)h * p->x_stride[1] + (ptrdiff_t)(at - p->before)], 0);
-      acc = fold_scalar(fold, acc, column, 0);
+              x[(ptrdiff_t)d * p->x_stride[0] + (ptrdiff_t)h * p->x_stride[1] + (ptrdiff_t)(at - p->before)]);
+      acc = fold_scalar(fold, acc, column);
     }
     p->y[(ptrdiff_t)c * p->y_channel + row->y + (ptrdiff_t)o] =
         p->average ? acc * (1.0f / (row->divisor * p->divisors[o])) : acc;

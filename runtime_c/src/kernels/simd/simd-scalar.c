@@ -37,6 +37,7 @@ const ert_simd ert_simd_scalar = {
     .fold_row = scalar_fold_row,
     .fold_rows = scalar_fold_rows,
     .fold_columns = scalar_fold_columns,
+    .moments = scalar_moments,
     .center = scalar_center,
     .normalize_rows = scalar_normalize_rows,
     .lrn = scalar_lrn,

@@ -7,6 +7,8 @@
 #ifndef ERT_KERNELS_SIMD_SIMD_H
 #define ERT_KERNELS_SIMD_SIMD_H
 
+#include <math.h>
+
 #include "base/kernel.h"
 #include "kernels/simd/families.h"
 
@@ -274,6 +276,18 @@ typedef struct ert_normal {
   const float *scale, *shift;
 } ert_normal;
 
+/* What a row is centred by: y = ((x - mean) - rest) * factor. The mean is a float, and `rest` what it is short of, so that
+ * a mean far from zero costs no digits. */
+typedef struct ert_center {
+  float mean, rest, factor;
+} ert_center;
+
+/* From a float32 mean, and the sums of differences from it and of their squares. */
+static inline ert_center ert_center_of(const ert_normal *p, float mean, double sum, double square) {
+  const double n = (double)p->n, rest = p->rms ? 0.0 : sum / n, variance = square / n - rest * rest;
+  return (ert_center){mean, (float)rest, (float)(1.0 / sqrt((variance < 0.0 ? 0.0 : variance) + p->epsilon))};
+}
+
 /* Local response normalisation (f32-reduce.h): y[i] = x[i] * (bias + alpha * sum over k of
  * neighbours[k * stride + i]^2)^-beta. */
 typedef struct ert_lrn {
@@ -346,15 +360,17 @@ typedef struct ert_simd {
   void (*affine)(int form, const float *x, const float *scale, const float *shift, float lo, float hi, float *y,
                  size_t n);
 
-  /* Folds (families.h) of a row into one number, and of rows `stride` apart into acc[0..width), with a shift of 0: a
-   * column's rows one after the other, whatever its place. `fold_rows`: each of `rows` rows `stride` apart into a number
-   * of its own, as fold_row does from the fold's first value. */
-  float (*fold_row)(int fold, float acc, float shift, const float *x, size_t n);
+  /* Folds (families.h) of a row into one number, and of rows `stride` apart into acc[0..width): a column's rows one after
+   * the other, whatever its place. `fold_rows`: each of `rows` rows `stride` apart into a number of its own, as fold_row
+   * does from the fold's first value. */
+  float (*fold_row)(int fold, float acc, const float *x, size_t n);
   void (*fold_rows)(int fold, const float *x, ptrdiff_t stride, size_t n, size_t rows, float *y);
   void (*fold_columns)(int fold, const float *x, ptrdiff_t stride, size_t rows, float *acc, size_t width);
-  /* y = (x - mean) * factor, times scale[i] and plus shift[i] unless these are NULL; and rows so normalised by means
-   * and factors that have the bits of fold_row's. y may be x. */
-  void (*center)(float mean, float factor, const float *scale, const float *shift, const float *x, float *y, size_t n);
+  /* The sums of x - shift, and of its squares. */
+  void (*moments)(float shift, const float *x, size_t n, float sums[2]);
+  /* A row centred, times scale[i] and plus shift[i] unless these are NULL; and rows so normalised by what fold_row and
+   * moments give: the same bits. y may be x. */
+  void (*center)(const ert_center *c, const float *scale, const float *shift, const float *x, float *y, size_t n);
   void (*normalize_rows)(const ert_normal *p, const float *x, ptrdiff_t x_row, float *y, ptrdiff_t y_row, size_t rows);
   void (*lrn)(const ert_lrn *l);
 
