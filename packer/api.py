@@ -111,8 +111,8 @@ def pack(
     `measured` has what is known of the devices that targets (by name) stand for; without it costs are those of the
     targets' models, and the same model gives the same bundle anywhere.
     With `golden` the bundle carries a sample and the tolerances (|got - want| <= atol + rtol * max|want|) its self-test
-    uses; without `rtol` it is 1e-4, or with rounded weights four times what rounding them does to the sample, if that
-    is more.
+    uses; without `rtol` it is 1e-4, or with rounded weights four times what rounding them does to the sample (more
+    where inputs are rounded too), if that is more.
     Raises packer.errors.ModelError for a model that cannot be packed, targets.base.TargetError for an unknown or
     unfit target or implementation. Nothing is written unless everything succeeded.
     """

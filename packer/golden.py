@@ -34,7 +34,8 @@ def make_golden(
     ||y - exact y|| / ||exact y|| of an output.
 
     Outputs whose size depends on data hold the meaningful part only. Without `rtol` it is 1e-4; or, if that is more,
-    `_MARGIN` times the most that any of the roundings moves a number, relative to the largest of its output.
+    `_MARGIN` times the most that any of the roundings moves a number, relative to the largest of its output, times its
+    noise.
     Raises ModelError where numbers that are stored or used as float16 are too large for it.
     """
     inputs = {name: sample(name, graph.type(name)) for name in graph.inputs}
@@ -49,26 +50,27 @@ def make_golden(
                 data = data[(slice(None),) * extent.axis + (slice(count),)]
         with np.errstate(over="ignore"):  # what is too large for float32 is infinite there
             outputs[name] = np.ascontiguousarray(data.astype(graph.type(name).dtype.numpy))
-    errors, largest = [], 0.0
-    known: list[tuple[Rounding, float]] = []
+    largest = 0.0
+    known: list[tuple[Rounding, float, float]] = []
     for rounding in roundings:
-        found = next((error for other, error in known if rounding.same(other)), None)
-        if found is None:
-            found = 0.0
-            if rounding:
-                moved = rounding.evaluate(optimized, inputs)
-                if rounding.halves:
-                    _require_finite(moved, results, graph.outputs)
-                found = max((_distance(moved[name], results[name]) for name in graph.outputs), default=0.0)
-                largest = max([largest, *(difference(moved[name], results[name]) for name in graph.outputs)])
-            known.append((rounding, found))
-        errors.append(found)
+        error, most = 0.0, 0.0
+        same = next((k for k in known if rounding.same(k[0])), None)
+        if same is not None:
+            _, error, most = same
+        elif rounding:
+            moved = rounding.evaluate(optimized, inputs)
+            if rounding.halves:
+                _require_finite(moved, results, graph.outputs)
+            error = max((_distance(moved[name], results[name]) for name in graph.outputs), default=0.0)
+            most = max((difference(moved[name], results[name]) for name in graph.outputs), default=0.0)
+        known.append((rounding, error, most))
+        largest = max(largest, most * rounding.noise)
     golden = Golden(inputs, outputs, atol, max(_RTOL, _MARGIN * largest) if rtol is None else rtol)
-    return golden, tuple(errors)
+    return golden, tuple(error for _, error, _ in known)
 
 
 _RTOL = 1e-4
-_MARGIN = 4.0  # inputs may be rounded too, and other inputs than the sample's meet the same tolerance
+_MARGIN = 4.0  # other inputs than the sample's meet the same tolerance
 
 
 def _require_finite(got: Mapping[str, np.ndarray], want: Mapping[str, np.ndarray], names: Sequence[str]) -> None:

@@ -269,6 +269,11 @@ class Target(Protocol):
         """The constant weights of `node`, its second input, as `form` rounds them; None if it does not."""
         ...
 
+    def noise(self, form: Form) -> float:
+        """How far off results of `form` are in multiples of what its rounded weights alone do: 1, or more where inputs
+        are rounded too."""
+        ...
+
     def narrows(self, form: Form) -> bool:
         """Whether products and sums in `form` are of float16."""
         ...

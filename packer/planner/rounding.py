@@ -21,11 +21,13 @@ __all__ = ["Rounding", "rounding_of"]
 class Rounding:
     """`weights` that are rounded, by name, as they are used; `halves` are the values that are stored, used or summed as
     float16. `errors` are those of the layers whose weights are rounded, by the number of their node: ||y - exact y||
-    over ||exact y|| for random inputs."""
+    over ||exact y|| for random inputs. `noise` is how many times as large the errors of results may be as those of
+    rounded weights, where inputs are rounded too."""
 
     weights: Mapping[str, np.ndarray]
     halves: frozenset[str]
     errors: Mapping[int, float]
+    noise: float = 1.0
 
     def __bool__(self) -> bool:
         return bool(self.weights or self.halves)
@@ -48,6 +50,7 @@ def rounding_of(plan: Plan) -> Rounding:
     weights: dict[str, np.ndarray] = {}
     errors: dict[int, float] = {}
     halves: set[str] = set()
+    noise = 1.0
     for number, (node, choice) in enumerate(zip(graph.nodes, plan.choices, strict=True)):
         used = target.rounded(graph, node, choice.form)
         if used is not None:
@@ -56,6 +59,7 @@ def rounding_of(plan: Plan) -> Rounding:
             assert exact is not None
             weights[name] = used
             first = 0 if isinstance(node.op, Conv) else -1  # the axis of outputs
+            noise = max(noise, target.noise(choice.form))
             errors[number] = relative_error(np.moveaxis(exact, first, 0), np.moveaxis(used, first, 0))
         if target.narrows(choice.form):
             halves.update((node.inputs[0] or "", *node.outputs))
@@ -63,4 +67,4 @@ def rounding_of(plan: Plan) -> Rounding:
         for names, layouts in sides:
             on_device = (n for n, layout in zip(names, layouts, strict=False) if n and layout is Layout.PLANES)
             halves.update(n for n in on_device if target.stored(graph, n)[0] is DType.F16)
-    return Rounding(weights, frozenset(halves), errors)
+    return Rounding(weights, frozenset(halves), errors, noise)

@@ -20,7 +20,7 @@ from targets.cpu.cost.weights import weights
 from targets.cpu.forms import forms
 from targets.cpu.lower import lower, lower_sum, reorder
 from targets.cpu.precision import SETTINGS as PRECISIONS
-from targets.cpu.precision import stored_type
+from targets.cpu.precision import noise_of, stored_type
 from targets.cpu.restrict import grain, restrict, splittable, work
 from targets.cpu.winograd import SETTINGS as WINOGRAD
 from targets.machine import Machine
@@ -106,6 +106,9 @@ class CpuTarget:
         dtype = stored_type(form.implementation)
         weights = graph.constant(node.inputs[1]) if isinstance(node.op, Conv | MatMul) else None
         return None if weights is None or dtype is DType.F32 else nearest(weights, dtype)
+
+    def noise(self, form: Form) -> float:
+        return noise_of(form.implementation)
 
     def narrows(self, form: Form) -> bool:
         return False

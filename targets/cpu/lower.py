@@ -133,7 +133,7 @@ _TRANSFORMED: WeakKeyDictionary[Value, dict[str, np.ndarray]] = WeakKeyDictionar
 def _winograd(graph: Graph, node: Node, form: Form) -> Lowered:
     """As packed, but for the weights, unless each run transforms them: [(m + 2)^2, K, C], with the places of a tile
     for groups."""
-    tile = tile_of(form.implementation)
+    tile, dtype = tile_of(form.implementation), stored_type(form.implementation)
     stored = form.implementation.partition("-lean")[2]  # "-bf16", or nothing
     found = _conv(graph, node, replace(form, implementation=f"packed{stored}"))
     attributes = tuple(sorted((*found.attributes, Attribute("tile", ints=(tile,))), key=lambda a: a.name))
@@ -143,10 +143,11 @@ def _winograd(graph: Graph, node: Node, form: Form) -> Lowered:
     assert value.data is not None
     made = _TRANSFORMED.setdefault(value, {})
     if form.implementation not in made:
-        made[form.implementation] = weight16(transformed(value.data, tile))
+        made[form.implementation] = rounded(weight16(transformed(value.data, tile)), dtype)
     type = TensorType(DType.F32, ((tile + 2) ** 2, *value.data.shape[:2]))
-    weights = Operand(data=made[form.implementation], type=type, layout=Layout.WEIGHT16)
-    return Lowered("conv_winograd", (found.inputs[0], weights, *found.inputs[2:]), attributes)
+    weights = Operand(data=made[form.implementation], type=replace(type, dtype=dtype), layout=Layout.WEIGHT16)
+    kernel = "conv_winograd_bf16" if dtype is DType.BF16 else "conv_winograd"
+    return Lowered(kernel, (found.inputs[0], weights, *found.inputs[2:]), attributes)
 
 
 def _depthwise_planar(graph: Graph, node: Node) -> Lowered:

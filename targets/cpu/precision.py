@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from packer.ir import DType, Graph, Node
 from packer.ir.ops import Conv, MatMul
 from packer.ir.rounding import nearest
+from targets.cpu.winograd import is_rounded
 
 __all__ = [
     "LINES",
@@ -14,6 +17,7 @@ __all__ = [
     "halves",
     "has_lines",
     "is_stream",
+    "noise_of",
     "precisions_of",
     "rounded",
     "stored_type",
@@ -33,6 +37,14 @@ def stored_type(implementation: str) -> DType:
 def is_stream(implementation: str) -> bool:
     """Whether a form stores its weights as a stream of their non-zeros: "sparse", "sparse-f16" and "sparse-bf16"."""
     return implementation.partition("-")[0] == "sparse"
+
+
+def noise_of(implementation: str) -> float:
+    """The errors of a form in multiples of those of its rounded weights: if inputs are rounded as coarsely, that of two
+    independent errors; and as measured of Winograd's algorithm, which rounds sums of inputs, of normal deviates."""
+    if is_rounded(implementation):
+        return 2.4
+    return math.sqrt(2) if implementation in ("bf16", LINES) else 1.0
 
 
 def halves(numbers: np.ndarray, dtype: DType) -> np.ndarray:

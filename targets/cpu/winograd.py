@@ -2,7 +2,8 @@
 (runtime_c/src/kernels/winograd.h).
 
 Form "winograd4" is that of 4 x 4 tiles with weights transformed when packing, "winograd4-lean" with those of a
-convolution, which are transformed in each run; "winograd4-lean-bf16" stores these in 16 bits."""
+convolution, which are transformed in each run; "winograd4-lean-bf16" stores these in 16 bits. "winograd2-bf16"
+multiplies transformed inputs and weights that are both rounded to bf16."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import numpy as np
 from packer.ir import Graph, Node
 from packer.ir.ops import Conv
 
-__all__ = ["POINTS", "SETTINGS", "TILES", "is_lean", "tile_of", "transformed", "winograd_forms"]
+__all__ = ["POINTS", "SETTINGS", "TILES", "is_lean", "is_rounded", "tile_of", "transformed", "winograd_forms"]
 
 TILES = (2, 4, 6)  # m: outputs along each side of a tile
 LEAN = 2e6  # bytes of weights that are worth being kept small
@@ -38,7 +39,7 @@ def transformed(weights: np.ndarray, tile: int) -> np.ndarray:
     return values.reshape((tile + 2) ** 2, *weights.shape[:2])
 
 
-# Which tiles each setting allows.
+# Which tiles each setting allows. With products of bf16 only those of 2 x 2: larger ones have several times the errors.
 SETTINGS: dict[str, tuple[int, ...]] = {"off": (), "strict": (2, 4), "fast": (2, 4, 6)}
 
 
@@ -52,10 +53,15 @@ def is_lean(form: str) -> bool:
     return "-lean" in form
 
 
+def is_rounded(form: str) -> bool:
+    """Whether a form of this name multiplies numbers rounded to bf16."""
+    return form.startswith("winograd") and form.endswith("-bf16") and not is_lean(form)
+
+
 def winograd_forms(graph: Graph, node: Node, setting: str, stored: str) -> tuple[str, ...]:
     """The forms by which `setting` allows a convolution to be computed, its weights `stored` as "f16", "bf16" or "f32"
-    unless they are transformed: none unless it has a kernel of 3x3 known when packing, stride 1, and groups of whole
-    blocks of 16 channels."""
+    unless they are transformed, and with products of bf16 if they may be "bf16": none unless it has a kernel of 3x3
+    known when packing, stride 1, and groups of whole blocks of 16 channels."""
     op, weights = node.op, graph.type(node.inputs[1] or "")
     assert isinstance(op, Conv)
     if weights.shape[2:] != (3, 3) or op.strides != (1, 1) or op.dilations != (1, 1):
@@ -68,4 +74,7 @@ def winograd_forms(graph: Graph, node: Node, setting: str, stored: str) -> tuple
     suffixes = ["", "-lean" if stored == "f32" else f"-lean-{stored}"]
     if stored == "f32" and 4 * weights.elements < LEAN:
         suffixes.pop()
-    return tuple(f"winograd{tile}{suffix}" for tile in SETTINGS[setting] for suffix in suffixes)
+    found = [f"winograd{tile}{suffix}" for tile in SETTINGS[setting] for suffix in suffixes]
+    if stored == "bf16" and 2 in SETTINGS[setting]:
+        found.append("winograd2-bf16")
+    return tuple(found)

@@ -185,6 +185,9 @@ class CudaTarget:
         used = convolution.weights_of(graph, node, tier_of(form.implementation), self._exact(node))
         return None if exact is None or np.array_equal(used, exact) else used
 
+    def noise(self, form: Form) -> float:
+        return 1.0 if _on_device(form) else self.cpu.noise(form)
+
     def narrows(self, form: Form) -> bool:
         return tier_of(form.implementation) == "t1h"
 

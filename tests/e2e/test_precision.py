@@ -74,6 +74,16 @@ def test_weights_take_half_the_bytes_unless_one_is_too_large(
     assert selftest(tmp_path / "model.edge", runs=1).passed
 
 
+def test_the_tolerance_grows_with_what_is_rounded(tmp_path: Path) -> None:
+    path, network = tmp_path / "model.edge", first_layer(32, 64, 3, pads=[1] * 4)
+    found = []
+    for form in ("packed-bf16", "bf16", "winograd2-bf16"):
+        pack(network, path, precision="bf16", implementation=form, cores=(1,))
+        assert selftest(path, runs=1).passed
+        found.append(edgert.read(path).goldens[0].rtol)
+    np.testing.assert_allclose(np.divide(found, found[0]), [1, 2**0.5, 2.4], rtol=1e-6)
+
+
 def test_another_precision_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="precision: expected f32, f16, bf16, got 'int4'"):
         pack(linear(1.0), tmp_path / "model.edge", precision="int4")

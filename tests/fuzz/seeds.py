@@ -37,7 +37,7 @@ SEARCHES = (("exact", 1), ("rows", 2))  # strategies of the planner, and how man
 IMPLEMENTATIONS = {  # of convolutions and matrix products, by precision
     "f32": ("direct", "depthwise", "sparse", "winograd2", "winograd4", "im2col-caffe", "im2col-nhwc"),
     "f16": ("packed-f16", "sparse-f16", "winograd4-lean-f16"),
-    "bf16": ("packed-bf16", "bf16", "lines-bf16", "sparse-bf16", "winograd2-lean-bf16"),
+    "bf16": ("packed-bf16", "bf16", "lines-bf16", "sparse-bf16", "winograd2-lean-bf16", "winograd2-bf16"),
 }
 
 

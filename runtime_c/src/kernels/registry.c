@@ -26,6 +26,7 @@
   X(conv_sparse)              \
   X(conv_transpose)           \
   X(conv_winograd)            \
+  X(conv_winograd_bf16)       \
   X(copy)                     \
   X(cum_sum)                  \
   X(dequantize_linear)        \

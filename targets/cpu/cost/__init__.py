@@ -72,6 +72,7 @@ _CONVOLUTIONS: dict[str, _Model] = {
         for tile in TILES
         for suffix in ("", "-lean", "-lean-f16", "-lean-bf16")
     },
+    "winograd2-bf16": winograd_seconds,
 }
 _MODELS: dict[type, _Model] = {
     Binary: pointwise.pointwise_seconds,

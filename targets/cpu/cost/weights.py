@@ -21,5 +21,5 @@ def weights(work: Work, form: Form) -> float:
         return (stored_type(name).bytes + _PLACE / work.block.size) * work.density * count
     if name.startswith("winograd") and not is_lean(name):
         edge = tile_of(name) + 2
-        return 4.0 * count * edge * edge / 9
+        return stored_type(name).bytes * count * edge * edge / 9
     return float(count * stored_type(name).bytes)

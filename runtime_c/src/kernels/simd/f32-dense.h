@@ -121,16 +121,9 @@ ERT_INLINE ptrdiff_t dense_at(const ert_dense *d, int p, int v) {
 #define DENSE_EACH(p, v) \
   _Pragma("GCC unroll 14") for (int p = 0; p < P; p++) _Pragma("GCC unroll 8") for (int v = 0; v < Q * V16; v++)
 
-/* Bytes of the next blocks' weights that each step of a tile asks for: enough for all of them where there are few tiles. One
- * position alone streams through its own weights, which is fastest with nothing else. */
-ERT_INLINE ptrdiff_t dense_ahead(const ert_dense *d) {
-  const size_t positions = d->rows * d->pixels;
-  return positions == 1 ? 0 : positions < DENSE_FEW ? 128 : 64;
-}
-
-/* One tile. Each step of the weights also asks for cache lines from `ahead`. */
+/* One tile. Each step of the weights also asks for cache lines from `ahead`, and goes on by `asked` bytes there. */
 ERT_INLINE void dense_tile(const ert_dense *d, const void *x, const char *w, const float *bias, ptrdiff_t y_at,
-                           const char *ahead, int P, int Q, int kind) {
+                           const char *ahead, ptrdiff_t asked, int P, int Q, int kind) {
   const int elements = kind == DENSE_PAIRS ? 2 : 1; /* of x that are one here */
   const int row_bytes = kind == ERT_WEIGHTS_F16 || kind == ERT_WEIGHTS_BF16 ? 32 : 64;
   const int few = kind == ERT_WEIGHTS_BF16 ? 2 : 1; /* rows at a time where four are too many */
@@ -143,7 +136,7 @@ ERT_INLINE void dense_tile(const ert_dense *d, const void *x, const char *w, con
 #pragma GCC unroll 14
     for (int p = 0; p < P; p++) acc[p][v] = start;
   }
-  const ptrdiff_t stride = d->x_pixel, asked = dense_ahead(d);
+  const ptrdiff_t stride = d->x_pixel;
   const ptrdiff_t w_block = d->w_block * (kind == ERT_WEIGHTS_F32 ? 4 : 2);
   for (const ert_span *span = d->spans, *end = span + d->n_spans; span < end; span++) {
     const void *at[5];
@@ -159,6 +152,7 @@ ERT_INLINE void dense_tile(const ert_dense *d, const void *x, const char *w, con
       for (; left >= 4; left -= 4, w += 4 * row_bytes, ahead += asked) {
         __builtin_prefetch(ahead, 0, 2);
         __builtin_prefetch(ahead + 64, 0, 2);
+        for (ptrdiff_t line = 128; line < asked; line += 64) __builtin_prefetch(ahead + line, 0, 2);
         dense_steps(acc, at, stride, w, w_block, 4, P, Q, kind);
 #pragma GCC unroll 5
         for (int i = 0; i < 5; i++) at[i] = dense_input(at[i], 4 * elements, kind);
@@ -196,12 +190,12 @@ ERT_INLINE void dense_tile(const ert_dense *d, const void *x, const char *w, con
 }
 
 typedef void dense_tile_fn(const ert_dense *d, const void *x, const char *w, const float *bias, ptrdiff_t y_at,
-                           const char *ahead);
+                           const char *ahead, ptrdiff_t asked);
 
 #define DENSE_FUNCTION(P, Q, KIND)                                                                               \
   static void dense_tile_##P##x##Q##_##KIND(const ert_dense *d, const void *x, const char *w, const float *bias, \
-                                            ptrdiff_t y_at, const char *ahead) {                                 \
-    dense_tile(d, x, w, bias, y_at, ahead, P, Q, KIND);                                                          \
+                                            ptrdiff_t y_at, const char *ahead, ptrdiff_t asked) {                \
+    dense_tile(d, x, w, bias, y_at, ahead, asked, P, Q, KIND);                                                   \
   }
 #ifdef __AVX512BF16__
 #define DENSE_DEFINE(P, Q) DENSE_FUNCTION(P, Q, DENSE_PAIRS)
@@ -268,27 +262,34 @@ static const struct dense_width *dense_width_for(size_t pixels, size_t blocks, p
   return width;
 }
 
+/* Bytes of the next blocks' weights, as large as `bytes` by four rows, that each step of `tiles` asks for: enough for all of
+ * them where there are few tiles. One position alone streams through its own weights, which is fastest with nothing else. */
+static ptrdiff_t dense_ahead(const ert_dense *d, size_t tiles, size_t bytes) {
+  const size_t positions = d->rows * d->pixels, share = (bytes / 64 + tiles - 1) / tiles * 64;
+  return positions == 1 ? 0 : positions >= DENSE_FEW ? 64 : share < 128 ? 128 : (ptrdiff_t)share;
+}
+
 /* While the tiles of some blocks are computed, the weights of the next blocks are fetched into the second-level cache: line by
  * line, so that they arrive long before the first tile that streams through them. */
 ERT_INLINE void dense_products(const ert_dense *d, int kind) {
   const ptrdiff_t w_block = d->w_block * (kind == ERT_WEIGHTS_F32 ? 4 : 2);
   const ptrdiff_t row_bytes = kind == ERT_WEIGHTS_F16 || kind == ERT_WEIGHTS_BF16 ? 32 : 64;
-  const ptrdiff_t asked = w_block / row_bytes / 4 * dense_ahead(d); /* by a tile */
   for (size_t block = 0; block < d->blocks;) {
     const struct dense_width *width = dense_width_for(d->pixels, d->blocks - block, w_block);
     const float *bias = d->bias ? d->bias + block * 16 : NULL;
     const char *w = (const char *)d->w + (ptrdiff_t)block * w_block;
     const char *ahead = w + (ptrdiff_t)width->blocks * w_block;
     const size_t tiles = dense_tiles(width, d->pixels);
+    const ptrdiff_t asked = dense_ahead(d, tiles * d->rows, 4 * width->blocks * (size_t)row_bytes);
     for (size_t row = 0; row < d->rows; row++) {
       const void *x = dense_input(d->x, (ptrdiff_t)row * d->x_row, kind);
       const ptrdiff_t y_at = (ptrdiff_t)row * d->y_row + (ptrdiff_t)block * d->y_block;
       for (size_t tile = 0, begin = 0; tile < tiles; tile++) {
         const size_t count = (d->pixels - begin) / (tiles - tile);
         width->tiles[kind][count](d, dense_input(x, (ptrdiff_t)begin * d->x_pixel, kind), w, bias,
-                                  y_at + (ptrdiff_t)begin * d->y_pixel, ahead);
+                                  y_at + (ptrdiff_t)begin * d->y_pixel, ahead, asked);
         begin += count;
-        ahead += asked;
+        ahead += w_block / row_bytes / 4 * asked;
       }
     }
     block += width->blocks;
