@@ -15,7 +15,7 @@ import pytest
 
 from edgert import errors
 from edgert.layouts import BLOCK16, DEPTH16, PLANAR, WEIGHT16, stored_elements, unpack
-from edgert.reader import read
+from edgert.reader import MINOR, read
 from tests.edgert.broken import DEVICE_RULES, RULES, SPLIT_RULES, G, at, together
 from tests.edgert.edge_files import (
     HEADER,
@@ -254,8 +254,8 @@ def header(offset: int, code: str, value: Any) -> Callable[[bytes], bytes]:
     ("change", "error", "text"),
     [
         (header(0, "<B", 0x88), errors.NotABundleError, "expected the file to start"),
-        (header(8, "<H", 2), errors.VersionError, "expected format 1.0 to 1.4 without flags, got 2.2"),
-        (header(10, "<H", 5), errors.VersionError, "got 1.5"),
+        (header(8, "<H", 2), errors.VersionError, f"expected format 1.0 to 1.{MINOR} without flags, got 2.{MINOR}"),
+        (header(10, "<H", MINOR + 1), errors.VersionError, f"got 1.{MINOR + 1}"),
         (header(12, "<I", 1), errors.VersionError, "with flags 1"),
         (header(16, "<Q", 1 << 40), errors.TruncatedError, "expected 1099511627776 bytes"),
         (header(24, "<Q", 136), errors.MalformedError, "at 128, got"),

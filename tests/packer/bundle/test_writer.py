@@ -56,7 +56,7 @@ def test_layout_of_the_file(tmp_path: Path) -> None:
     pack(weighty(), path)
     data = path.read_bytes()
     assert data[:8] == b"\x89EDGERT\n"
-    assert data[8:16] == b"\x01\0\x04\0\0\0\0\0"
+    assert data[8:16] == bytes([1, 0, reader.MINOR, 0, 0, 0, 0, 0])
     length, offset, metadata = (int.from_bytes(data[at : at + 8], "little") for at in (16, 24, 32))
     assert (length, offset) == (len(data), 128)
     assert data[40:64] == bytes(24)
