@@ -254,7 +254,7 @@ def header(offset: int, code: str, value: Any) -> Callable[[bytes], bytes]:
     ("change", "error", "text"),
     [
         (header(0, "<B", 0x88), errors.NotABundleError, "expected the file to start"),
-        (header(8, "<H", 2), errors.VersionError, f"expected format 1.0 to 1.{MINOR} without flags, got 2.{MINOR}"),
+        (header(8, "<H", 2), errors.VersionError, f"expected format 1.0 to 1.{MINOR} without flags, got 2.2"),
         (header(10, "<H", MINOR + 1), errors.VersionError, f"got 1.{MINOR + 1}"),
         (header(12, "<I", 1), errors.VersionError, "with flags 1"),
         (header(16, "<Q", 1 << 40), errors.TruncatedError, "expected 1099511627776 bytes"),
