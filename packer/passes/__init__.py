@@ -33,18 +33,20 @@ from packer.passes.remove_unread_channels import remove_unread_channels
 from packer.passes.scale_integer import scale_integer
 from packer.passes.scale_normalized import scale_normalized
 from packer.passes.simplify_movement import simplify_movement
+from packer.passes.sink_transposes import sink_transposes
 from packer.passes.slice_gathers import slice_gathers
 
 __all__ = ["PASSES", "optimize"]
 
 PASSES: tuple[Callable[[Graph], Graph], ...] = (
+    sink_transposes,
+    simplify_movement,  # before quantized products are looked for between transposes
     recognise_quantized,  # before constant weights become floats
     scale_integer,  # before biases become something else
     remove_dead,
     fold_constants,
     merge_duplicates,
     slice_gathers,
-    simplify_movement,
     recognise_gelu,  # before its pieces are merged with others
     recognise_normalize,
     scale_normalized,

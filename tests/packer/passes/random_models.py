@@ -226,6 +226,33 @@ class _Builder:
         x = self.op("Reshape", flat, self.constant(np.array([1, h, w, c], np.int64)), shape=(n, h, w, c))
         return self.op("Transpose", x, perm=[0, 3, 1, 2], shape=(n, c, h, w))
 
+    def channels_last(self, x: str) -> str:
+        """A few operators between a transpose and its inverse, some of which others read, too."""
+        n, c, h, w = self.shapes[x]
+        x = self.op("Transpose", x, perm=[0, 2, 3, 1], shape=(n, h, w, c))
+        for _ in range(int(self.random.integers(1, 4))):
+            h, w, c = self.shapes[x][1:]
+            match int(self.random.integers(6)):
+                case 0:
+                    x = self.op("Sigmoid", x, shape=(n, h, w, c))
+                case 1:
+                    x = self.op("Mul", x, self.floats(c), shape=(n, h, w, c))
+                case 2:
+                    x = self.op("Add", x, self.op("Tanh", x, shape=(n, h, w, c)), shape=(n, h, w, c))
+                case 3:
+                    pads = self.constant(np.array([0, 1, 0, 0, 0, 0, 1, 0], np.int64))
+                    x = self.op("Pad", x, pads, shape=(n, h + 1, w + 1, c))
+                case 4:
+                    axes = self.constant(np.array([1, 2], np.int64))
+                    mean = self.op("ReduceMean", x, axes, keepdims=1, shape=(n, 1, 1, c))
+                    x = self.op("Sub", x, mean, shape=(n, h, w, c))
+                case 5:
+                    first = self.op("Transpose", x, perm=[0, 3, 1, 2], shape=(n, c, h, w))
+                    again = self.op("Transpose", self.function(first), perm=[0, 2, 3, 1], shape=(n, h, w, c))
+                    x = self.op("Concat", x, again, axis=3, shape=(n, h, w, 2 * c))
+        n, h, w, c = self.shapes[x]
+        return self.op("Transpose", x, perm=[0, 3, 1, 2], shape=(n, c, h, w))
+
     def layer(self, x: str) -> str:
         """A sparse linear layer over all pixels' channels."""
         n, c, h, w = self.shapes[x]
@@ -345,6 +372,7 @@ def random_model(seed: int) -> ModelProto:
         b.joined,
         b.layer,
         b.patches,
+        b.channels_last,
     ]
     x, outputs = b.quantized("x") if seed % 4 == 3 else b.dynamic("x") if seed % 4 == 2 else "x", []
     for _ in range(int(b.random.integers(2, 7))):
