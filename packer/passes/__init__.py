@@ -24,6 +24,7 @@ from packer.passes.merge_reductions import merge_reductions
 from packer.passes.merge_transposes import merge_transposes
 from packer.passes.nest_concats import nest_concats
 from packer.passes.recognise_gelu import recognise_gelu
+from packer.passes.recognise_leaky import recognise_leaky
 from packer.passes.recognise_normalize import recognise_normalize
 from packer.passes.recognise_quantized import recognise_quantized
 from packer.passes.recognise_swish import recognise_swish
@@ -48,6 +49,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     merge_duplicates,
     slice_gathers,
     recognise_gelu,  # before its pieces are merged with others
+    recognise_leaky,
     recognise_normalize,
     scale_normalized,
     merge_clips,

@@ -61,7 +61,7 @@ def sink_transposes(graph: Graph) -> Graph:
         if perm is not None:
             if perm not in wanted:
                 wanted[perm] = _wanted(graph, perm)
-            if _joins(node, made) or not wanted[perm].isdisjoint(node.inputs):
+            if _joins(node, made) or _needs_none(node.op) or output in wanted[perm]:
                 found = _sunk(graph, node, perm, made, taken)
         if perm is None or found is None:
             nodes.append(node)
@@ -69,7 +69,7 @@ def sink_transposes(graph: Graph) -> Graph:
         changed = True
         op, inputs, constants = found
         values += constants
-        if isinstance(op, Reduce) and not op.keepdims:
+        if _needs_none(op):
             nodes.append(Node(op, inputs, node.outputs, node.sources))
             continue
         shape = _ordered(graph.type(output).shape, _inverse(perm))
@@ -102,6 +102,11 @@ def _perm_of(uses: Uses, node: Node, made: Mapping[str, _Moved]) -> _Perm | None
     return own[0] if own else None
 
 
+def _needs_none(op: Op) -> bool:
+    """Whether the output is the same, if the operator can be reordered at all."""
+    return isinstance(op, Reduce) and not op.keepdims
+
+
 def _joins(node: Node, made: Mapping[str, _Moved]) -> bool:
     """Whether the node reads two values that are transposed."""
     return len({name for name in node.inputs if name in made}) > 1
@@ -116,7 +121,7 @@ def _wanted(graph: Graph, perm: _Perm) -> set[str]:
             ends = node.op.perm == _inverse(perm)
         else:
             op = _reordered(graph, node, perm)
-            ends = op is not None and (node.outputs[0] in found or (isinstance(op, Reduce) and not op.keepdims))
+            ends = op is not None and (node.outputs[0] in found or _needs_none(op))
         if ends:
             found.update(name for name in node.inputs if name is not None)
     return found

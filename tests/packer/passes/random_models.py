@@ -27,7 +27,7 @@ class _Builder:
         return name
 
     def floats(self, *shape: int) -> str:
-        return self.constant(self.random.standard_normal(shape).astype(np.float32))
+        return self.constant(np.asarray(self.random.standard_normal(shape), np.float32))
 
     # ---- blocks: [1,C,H,W] -> [1,C',H',W'] ----
 
@@ -185,6 +185,20 @@ class _Builder:
     def function(self, x: str) -> str:
         kind = str(self.random.choice(["Relu", "Sigmoid", "LeakyRelu", "Tanh", "Elu", "HardSwish", "Identity"]))
         return self.op(kind, x, shape=self.shapes[x])
+
+    def leaky(self, x: str) -> str:
+        """A ReLU with a slope, spelled out; sometimes one for each channel."""
+        shape = self.shapes[x]
+        slope = self.floats(*((shape[1], *(1,) * (len(shape) - 2)) if self.random.random() < 0.5 else ()))
+        if self.random.random() < 0.5:
+            falling = self.op("Relu", self.op("Neg", x, shape=shape), shape=shape)
+            kind = "Sub"
+        else:
+            half = self.constant(np.asarray(0.5, np.float32))
+            falling = self.op("Sub", x, self.op("Abs", x, shape=shape), shape=shape)
+            falling, kind = self.op("Mul", falling, half, shape=shape), "Add"
+        scaled = self.op("Mul", falling, slope, shape=shape)
+        return self.op(kind, self.op("Relu", x, shape=shape), scaled, shape=shape)
 
     def hard_swish(self, x: str) -> str:
         shape = self.shapes[x]
@@ -363,6 +377,7 @@ def random_model(seed: int) -> ModelProto:
         b.headed,
         b.affine,
         b.function,
+        b.leaky,
         b.hard_swish,
         b.gelu,
         b.silu,
