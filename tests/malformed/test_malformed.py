@@ -17,7 +17,7 @@ from edgert import load
 from edgert._open import OpenBundle
 from edgert.dtypes import DTYPES
 from edgert.errors import EdgertError
-from edgert.reader import read
+from edgert.reader import MINOR, read
 from packer.api import pack
 from tests.edgert.broken import DEVICE_RULES, RULES, SPLIT_RULES, at
 from tests.edgert.edge_files import (
@@ -78,7 +78,7 @@ FILES: tuple[tuple[str, bytes, str, str], ...] = (
     ("part of the header", GOOD[:127], "truncated", "128 bytes"),
     ("major version 0", put(8, "H", 0), "version", "version 1.0"),
     ("major version 2", put(8, "H", 2), "version", "got 2.2"),
-    ("minor version 5", put(10, "H", 5), "version", "got 1.5"),
+    ("the next minor version", put(10, "H", MINOR + 1), "version", f"got 1.{MINOR + 1}"),
     ("flags", put(12, "I", 1 << 31), "version", "flags 2147483648"),
     ("last byte missing", GOOD[:-1], "truncated", "length of the file"),
     ("one byte more", GOOD + bytes(1), "truncated", "length of the file"),
