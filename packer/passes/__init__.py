@@ -13,6 +13,7 @@ from packer.passes.fuse_activation import fuse_activation
 from packer.passes.fuse_bias import fuse_bias
 from packer.passes.fuse_pad import fuse_pad
 from packer.passes.fuse_residual import fuse_residual
+from packer.passes.make_dot_products import make_dot_products
 from packer.passes.make_patches import make_patches
 from packer.passes.make_pointwise import make_pointwise
 from packer.passes.make_scale_shift import make_scale_shift
@@ -68,6 +69,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     fold_constant_channels,
     remove_unread_channels,
     make_pointwise,  # when products have their biases and activations
+    make_dot_products,
     make_subpixel,
     make_patches,
     merge_transposes,  # when it is known which products are convolutions

@@ -58,11 +58,13 @@ _TAKES_VIEWS = (
 
 
 def grain(graph: Graph, node: Node) -> tuple[int, ...]:
-    """Blocks of 16 channels, of activations and of packed weights, are not cut."""
+    """Blocks of 16 channels, of activations and of packed weights, are not cut, nor are those of columns of a product:
+    how the last column is summed up tells whether it is alone in its block."""
     rank = graph.type(node.outputs[0]).rank
-    if isinstance(node.op, MatMul) and is_linear(graph, node):
-        return (*(1,) * (rank - 1), 16)
-    return block_grain(rank)
+    if not isinstance(node.op, MatMul):
+        return block_grain(rank)
+    rows = (1,) * rank if is_linear(graph, node) else block_grain(rank)
+    return (*rows[:-1], 16)
 
 
 def splittable(graph: Graph, node: Node, form: Form) -> bool:

@@ -1,4 +1,5 @@
-/* Products of two planar matrices: the columns of the second are packed into scratch, some blocks of 16 at a time. */
+/* Products of two planar matrices: the columns of the second are packed into scratch, some blocks of 16 at a time, unless
+ * the first is a row or the second a column. */
 #ifndef ERT_KERNELS_GEMM_H
 #define ERT_KERNELS_GEMM_H
 
@@ -15,6 +16,7 @@ typedef struct ert_gemm {
   int64_t rows, depth, columns;
   int64_t group; /* columns of b packed at a time, from ert_gemm_group */
   bool transposed, add;
+  bool dots; /* a last column of b that is alone in its block of 16 is multiplied by dot products */
 } ert_gemm;
 
 /* Blocks of 16 columns that the inner loop takes together; a cut between tasks had best be a multiple. */

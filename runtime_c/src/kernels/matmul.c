@@ -128,6 +128,7 @@ static void run_floats(const ert_step *step, const matmul_task *t, float *scratc
       .columns = t->columns,
       .group = s->group,
       .add = bias != NULL,
+      .dots = true,
   };
   ert_gemm_run(s->simd, &product, &s->finish, scratch);
 }

@@ -18,6 +18,7 @@ __all__ = ["conv_transpose_seconds", "im2col_seconds", "matmul_seconds"]
 
 _BAND = 128 * 1024  # floats of the rows of a band (linear.c)
 _PACKED = 64 * 1024  # floats of the second matrix packed at a time (gemm.c)
+_VECTOR, _OUTPUT = 1.3, 6.0  # cycles of a vector of a matrix that is multiplied by a vector, and of an output
 
 
 def _gemm_seconds(at: At, rows: int, depth: int, columns: int, distance: float, transposed: bool = False) -> float:
@@ -50,7 +51,16 @@ def matmul_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -
             busy += (bands - 1) * dense_seconds(at, 1, band, blocks, depth, 1, blocks * depth * row, row)
         return busy + late
     batches = prod(y.shape[:-2]) if y.rank > 2 else 1
-    return late + batches * _gemm_seconds(at, rows // max(batches, 1), depth, columns, distances[1])
+    each = rows // max(batches, 1)
+    if min(each, columns) == 1:
+        return late + batches * _vector_seconds(at, max(each, columns), depth, distances[int(each == 1)])
+    return late + batches * _gemm_seconds(at, each, depth, columns, distances[1])
+
+
+def _vector_seconds(at: At, outputs: int, depth: int, distance: float) -> float:
+    """A vector times a matrix, which is read once."""
+    cycles = outputs * (_OUTPUT + depth / at.lanes * _VECTOR / at.load)
+    return max(cycles * at.cycle / at.efficiency.move, at.moved(outputs * depth * 4.0, distance))
 
 
 def im2col_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:

@@ -240,6 +240,19 @@ class _Builder:
         x = self.op("Reshape", flat, self.constant(np.array([1, h, w, c], np.int64)), shape=(n, h, w, c))
         return self.op("Transpose", x, perm=[0, 3, 1, 2], shape=(n, c, h, w))
 
+    def attended(self, x: str) -> str:
+        """Channels scaled by how well they agree with their mean: attention of a single query."""
+        n, c, h, w = self.shapes[x]
+        keys = self.op("Reshape", x, self.constant(np.array([n, c, h * w], np.int64)), shape=(n, c, h * w))
+        axes = self.constant(np.array([1], np.int64))
+        query = self.op("ReduceMean", keys, axes, keepdims=1, shape=(n, 1, h * w))
+        turned = self.op("Transpose", keys, perm=[0, 2, 1], shape=(n, h * w, c))
+        scores = self.op("MatMul", query, turned, shape=(n, 1, c))
+        if self.random.random() < 0.5:
+            scores = self.op("Add", scores, self.floats(c), shape=(n, 1, c))
+        weights = self.op("Reshape", scores, self.constant(np.array([n, c, 1, 1], np.int64)), shape=(n, c, 1, 1))
+        return self.op("Mul", x, self.op("Sigmoid", weights, shape=(n, c, 1, 1)), shape=(n, c, h, w))
+
     def channels_last(self, x: str) -> str:
         """A few operators between a transpose and its inverse, some of which others read, too."""
         n, c, h, w = self.shapes[x]
@@ -388,6 +401,7 @@ def random_model(seed: int) -> ModelProto:
         b.layer,
         b.patches,
         b.channels_last,
+        b.attended,
     ]
     x, outputs = b.quantized("x") if seed % 4 == 3 else b.dynamic("x") if seed % 4 == 2 else "x", []
     for _ in range(int(b.random.integers(2, 7))):

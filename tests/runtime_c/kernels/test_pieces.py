@@ -41,11 +41,12 @@ F32 = DType.F32
 Arrays = Sequence[np.ndarray | None]
 
 
-def cut(rng: np.random.Generator, shape: Sequence[int], whole_along: Sequence[bool], blocked: bool) -> list[Span]:
-    """A tensor as boxes: one to three along each dimension that may be cut, some of them a single entry wide."""
+def cut(rng: np.random.Generator, shape: Sequence[int], whole_along: Sequence[bool], blocked: int | None) -> list[Span]:
+    """A tensor as boxes: one to three along each dimension that may be cut, some of them a single entry wide; of whole
+    blocks of 16 along `blocked`."""
     spans = []
     for axis, extent in enumerate(shape):
-        unit = 16 if blocked and axis == min(1, len(shape) - 1) else 1
+        unit = 16 if axis == blocked else 1
         inner = [] if whole_along[axis] else list(range(unit, extent, unit))
         first = rng.choice(inner, min(len(inner), int(rng.integers(3))), replace=False) if inner else []
         edges = sorted({0, extent, *map(int, first), *map(int, inner[: int(rng.integers(2))])})
@@ -63,9 +64,12 @@ def check_pieces(
 ) -> None:
     types, rng = types_of(inputs), np.random.default_rng(seed)
     (y, *_) = op.infer(types)
-    blocked = BLOCK16 in ([layouts] if isinstance(layouts, Layout) else layouts)
+    blocked = None
     full = [d is Dependence.FULL for d in op.dependence(types)]
-    if blocked:
+    if isinstance(op, MatMul) and y.dtype is F32:
+        blocked = y.rank - 1
+    if BLOCK16 in ([layouts] if isinstance(layouts, Layout) else layouts):
+        blocked = min(1, y.rank - 1)
         full = [f or (isinstance(op, Lrn) and axis == 1) for axis, f in enumerate(full)]
     for isa in isas() if kernel in VECTORIZED else isas()[-1:]:
         want = run_step(kernel, inputs, [y], attributes_of(op), layouts, isa)[0]
@@ -190,6 +194,8 @@ def test_matmul() -> None:
         ((50, 512), (512, 70), None),
         ((9,), (3, 9, 5), None),
         ((4, 6, 9), (9,), None),
+        ((3, 1, 130), (3, 130, 49), (49,)),
+        ((3, 50, 130), (3, 130, 1), (50, 1)),
     ):
         values = [random(a), random(b, seed=2), *([] if bias is None else [random(bias, seed=3)])]
         check_pieces("matmul", MatMul(Activation("gelu")), values)

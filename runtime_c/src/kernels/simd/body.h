@@ -17,6 +17,7 @@
 
 #include "kernels/simd/f32-pool.h"
 #include "kernels/simd/f32-softmax.h"
+#include "kernels/simd/f32-vector.h"
 
 #include "kernels/simd/f32-depthwise-planar.h"
 

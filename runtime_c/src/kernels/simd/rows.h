@@ -1,5 +1,6 @@
 /* What an instruction set with vectors of ERT_VECTOR_BYTES fills a table with; included within the braces. */
-.dense = dense_run, .depthwise = depthwise_run, .depthwise_planar = depthwise_planar_run, .direct = direct_run,
+.dense = dense_run, .vector_columns = vector_columns, .vector_rows = vector_rows, .depthwise = depthwise_run,
+    .depthwise_planar = depthwise_planar_run, .direct = direct_run,
     .sparse_limits = {{VL, SPARSE_MOST, SPARSE_UNIT, SPARSE_UNIT_MOST},
                       {VL, SPARSE_FOUR_MOST, SPARSE_UNIT, SPARSE_UNIT_FOUR_MOST}},
     .sparse = sparse_run, .sparse_copy = sparse_copy, .sparse_widen = sparse_widen, .sparse_matrix = sparse_matrix,

@@ -6,6 +6,7 @@
 #include "kernels/simd/scalar-depthwise.h"
 #include "kernels/simd/scalar-direct.h"
 #include "kernels/simd/scalar-sparse.h"
+#include "kernels/simd/scalar-vector.h"
 #include "kernels/simd/scalar-winograd.h"
 
 #include "kernels/simd/scalar-binary.h"
@@ -19,6 +20,8 @@ const ert_simd ert_simd_scalar = {
     .dense_bf16 = dense_run,
     .round_bf16 = round_bf16,
     .bf16_bytes = 4,
+    .vector_columns = vector_columns,
+    .vector_rows = vector_rows,
     .depthwise = depthwise_run,
     .depthwise_planar = depthwise_planar_run,
     .direct = direct_run,

@@ -48,6 +48,18 @@ typedef struct ert_dense {
   float lo, hi; /* limits of the outputs; may be infinite */
 } ert_dense;
 
+/* Products of a vector and a matrix (f32-vector.h): y[i] = clip(sum over k of x[k] * what the matrix has for k and i
+ * (+ y[i] if `add`)). Strides are in floats. */
+typedef struct ert_vector_product {
+  const float *x, *matrix;
+  ptrdiff_t pitch; /* between rows of the matrix */
+  size_t depth, outputs;
+  float *y;
+  ptrdiff_t y_step; /* between outputs, where they are of rows */
+  bool add;
+  float lo, hi; /* limits of the outputs; may be infinite */
+} ert_vector_product;
+
 /* Rows of one block of 16 channels of a depthwise convolution (f32-depthwise.h). Taps that fall outside the input's height
  * and width are left out; depth taps are those that the caller found inside. Strides are in floats. */
 typedef struct ert_depthwise {
@@ -339,6 +351,10 @@ typedef struct ert_simd {
   void (*dense_bf16)(const ert_dense *d);
   void (*round_bf16)(const float *x, void *y, size_t n);
   size_t bf16_bytes;
+  /* A vector times the columns of a matrix [depth][outputs], the same bits as `dense` gives; times the rows of a matrix
+   * [outputs][depth], in an order of its own. */
+  void (*vector_columns)(const ert_vector_product *p);
+  void (*vector_rows)(const ert_vector_product *p);
   void (*depthwise)(const ert_depthwise *d);
   void (*depthwise_planar)(const ert_depthwise_planar *d);
   void (*direct)(const ert_direct *d);
