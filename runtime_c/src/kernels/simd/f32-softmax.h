@@ -33,7 +33,7 @@ ERT_INLINE void softmax_rows_of(size_t count, bool log, const float *x, ptrdiff_
   }
   const vf sum = fold_four(ERT_FOLD_SUM, lanes[0], lanes[1], lanes[2], lanes[3]);
   const vf last = log ? vlog(sum) : 1.0f / sum;
-  for (size_t r = 0; r < count; r++) {
+  for (size_t r = count; r-- > 0;) { /* the last one first: loads would wait for the store of a part before them */
     const float *from = x + (ptrdiff_t)r * x_row, most = largest[r * (VL / 4)], by = last[r * (VL / 4)];
     float *to = y + (ptrdiff_t)r * y_row;
     if (log) {
