@@ -45,7 +45,7 @@ FLAGS = (
 )
 ITERATIONS = 200
 MANY = 8  # vector operations of a loop worth a row in a function that has several
-PREFERRED = ("llvm-mca-22", "llvm-mca-21", "llvm-mca-20", "llvm-mca-19", "llvm-mca")
+PREFERRED = (*(f"llvm-mca-{version}" for version in range(22, 15, -1)), "llvm-mca")
 
 _FUSED = r"fml[as]\b.*\.4s|vfn?m(add|sub)\d*ps|(s|us|su)dot\b|(\{vex\} )?vpdpbusd\b"
 FUSED = re.compile(_FUSED)
@@ -298,7 +298,9 @@ def _mca() -> str:
     for name in PREFERRED:
         if found := shutil.which(name):
             return found
-    raise SystemExit("kernels_static needs llvm-mca: apt install llvm-19 (or llvm; version 16 is the first with Zen 4)")
+    raise SystemExit(
+        "kernels_static needs llvm-mca: apt install llvm-16, or a later version: it is the first with Zen 4"
+    )
 
 
 def _version(mca: str) -> str:
@@ -332,10 +334,9 @@ def _assembly(unit: Unit, compiler: Sequence[str], sources: Path) -> str:
 
 
 def _simulate(mca: str, unit: Unit, core: str, loops: Sequence[Loop]) -> list[Throughput]:
-    comment = "//" if unit.triple == ARM else "#"
     bodies = [[unit.product.format(i) for i in range(14)] * 4, *(loop.instructions for loop in loops)]
     text = "".join(
-        f"{comment} LLVM-MCA-BEGIN {i}\n" + "\n".join(body) + f"\n{comment} LLVM-MCA-END\n"
+        f"# LLVM-MCA-BEGIN {i}\n" + "\n".join(body) + "\n# LLVM-MCA-END\n"  # at line starts a comment anywhere
         for i, body in enumerate(bodies)
     )
     command = [mca, f"-mtriple={unit.triple}", f"-mcpu={core}", f"-iterations={ITERATIONS}", "-json", "-"]
