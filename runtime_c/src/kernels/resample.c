@@ -23,15 +23,22 @@ static void fill_outside(const ert_resample *r, char *y, bool all) {
 
 typedef uint32_t word4 __attribute__((vector_size(16), aligned(4), may_alias));
 
-/* Each of n words twice. */
-static void double_words(ert_bits32 *restrict y, const ert_bits32 *restrict x, int64_t n) {
-  int64_t i = 0;
-  for (; i + 4 <= n; i += 4) {
+/* Each of n words twice, in y and in `also`, which may be y. */
+static void double_words(ert_bits32 *y, ert_bits32 *also, const ert_bits32 *x, int64_t n) {
+  for (int64_t i = 0; i + 4 <= n; i += 4) {
     const word4 v = *(const word4 *)(x + i);
-    *(word4 *)(y + 2 * i) = __builtin_shufflevector(v, v, 0, 0, 1, 1);
-    *(word4 *)(y + 2 * i + 4) = __builtin_shufflevector(v, v, 2, 2, 3, 3);
+    const word4 low = __builtin_shufflevector(v, v, 0, 0, 1, 1), high = __builtin_shufflevector(v, v, 2, 2, 3, 3);
+    *(word4 *)(y + 2 * i) = *(word4 *)(also + 2 * i) = low;
+    *(word4 *)(y + 2 * i + 4) = *(word4 *)(also + 2 * i + 4) = high;
   }
-  for (; i < n; ++i) y[2 * i] = y[2 * i + 1] = x[i];
+  for (int64_t i = n / 4 * 4; i < n; ++i) y[2 * i] = y[2 * i + 1] = also[2 * i] = also[2 * i + 1] = x[i];
+}
+
+/* Rows y and `also` of outputs that have each word of x twice. */
+static void double_row(const ert_resample *r, void *y, void *also, const void *x) {
+  const int64_t out = r->axes[r->rank - 1].out;
+  double_words(y, also, x, out / 2);
+  if (out % 2) ((ert_bits32 *)y)[out - 1] = ((ert_bits32 *)also)[out - 1] = ((const ert_bits32 *)x)[out / 2];
 }
 
 static void pick(const ert_resample *r, char *y, const char *x) {
@@ -42,10 +49,7 @@ static void pick(const ert_resample *r, char *y, const char *x) {
   if (a->taps == 0) {
     ert_copy_rows(y, to, x, from, a->out, bytes);
   } else if (single && r->doubled && bytes == 4) {
-    ert_bits32 *d = (ert_bits32 *)(void *)y;
-    const ert_bits32 *s = (const ert_bits32 *)(const void *)x;
-    double_words(d, s, a->out / 2);
-    if (a->out % 2) d[a->out - 1] = s[a->out / 2];
+    double_row(r, y, y, x);
   } else if (single) {
 #define PICK(type)                                              \
   {                                                             \
@@ -73,6 +77,7 @@ void ert_resample_nearest(const ert_resample *r, void *y, const void *x, int64_t
   const int last = r->rank - 1;
   const size_t row_bytes = (size_t)(r->axes[last].out * r->inner) * r->size;
   const bool contiguous = r->to[last] == r->inner; /* a row made is a run that can be copied */
+  const bool twice = contiguous && r->doubled && row_bytes == (size_t)r->axes[last].out * 4 && r->from[last] == 1;
   ert_cursor c;
   ert_walk_seek(&r->rows, begin, &c);
   for (int64_t row = begin; row < end; ++row, ert_walk_advance(&r->rows, &c, 1)) {
@@ -83,7 +88,14 @@ void ert_resample_nearest(const ert_resample *r, void *y, const void *x, int64_t
     }
     int64_t source = 0;
     for (int i = 0; i < last; ++i) source += (r->axes[i].taps ? r->axes[i].index[c.index[i]] : c.index[i]) * r->from[i];
-    pick(r, out, (const char *)x + (size_t)source * r->size);
+    const char *in = (const char *)x + (size_t)source * r->size;
+    if (twice && row + 1 < end && repeats(r, &c)) {
+      ert_walk_advance(&r->rows, &c, 1);
+      double_row(r, out, (char *)y + (size_t)c.offset[0] * r->size, in);
+      row++;
+    } else {
+      pick(r, out, in);
+    }
     for (; contiguous && row + 1 < end && repeats(r, &c); ++row) {
       ert_walk_advance(&r->rows, &c, 1);
       memcpy((char *)y + (size_t)c.offset[0] * r->size, out, row_bytes);
