@@ -40,7 +40,7 @@ def make_dot_products(graph: Graph) -> Graph:
         perm = (*transpose.op.perm[:-2], transpose.op.perm[-1], transpose.op.perm[-2])
         if perm != tuple(range(len(perm))):
             b = add(Transpose(perm), (b,), node)
-        operands = (b, add(_as_column(graph.type(a or "")), (a,), node))
+        operands: tuple[str | None, ...] = (b, add(_as_column(graph.type(a or "")), (a,), node))
         if bias is not None:
             operands = (*operands, add(_as_column(graph.type(bias)), (bias,), node))
         nodes.append(
