@@ -90,7 +90,9 @@ class Peer:
             **(settings or {}),
         }
         command = [str(python_of(kind.environment)), str(ROOT / "peer_worker.py"), json.dumps(specification)]
-        environment = os.environ if kind.environment else {**os.environ, "PYTHONPATH": str(ROOT.parent)}
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # its threads would keep cores busy at the first run
+        if not kind.environment:
+            environment["PYTHONPATH"] = str(ROOT.parent)
         with open(folder / "errors", "w") as errors:
             self._process = subprocess.Popen(
                 command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True

@@ -5,6 +5,7 @@
 
 typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } pad_mode;
 static const int64_t LARGEST = (int64_t)1 << 48; /* pads: sums of them and of sizes cannot overflow */
+enum { NEAR = 16 * 1024 };                       /* bytes of rows whose middles are written before their borders */
 static const char *const pad_modes[] = {"constant", "reflect", "edge", "wrap", NULL};
 
 /* One dimension: output index o stands for position o - begin of an input of n entries, continued as the mode says. */
@@ -15,12 +16,15 @@ typedef struct pad_axis {
 } pad_axis;
 
 typedef struct pad_state {
-  pad_axis axes[ERT_MAX_RANK];
+  pad_axis axes[ERT_MAX_RANK + 1]; /* at least two: the last two are planes of rows */
   int rank;
   int mode;
-  size_t size;   /* bytes of an element */
-  int64_t inner; /* contiguous elements of an entry of the last axis, whose entries have no gaps */
-  ert_walk rows; /* of the output: the axes before the last, each a dimension */
+  size_t size;      /* bytes of an element */
+  size_t bytes;     /* of an entry of the last axis, whose entries are contiguous and have no gaps */
+  int64_t inner;    /* elements of such an entry */
+  int64_t row;      /* stride of the output's rows, elements */
+  int64_t together; /* rows that are near each other */
+  ert_walk planes;  /* of the output: the axes before the last two, each a dimension */
 } pad_state;
 
 /* Source index along one axis, -1 for the constant. */
@@ -70,58 +74,88 @@ static edgert_status prepare(ert_prepare *p) {
     ERT_TRY(plan_axis(p, x->shape[i], pads[i], pads[x->rank + i], y->shape[i], mode, &state->axes[i]));
   if (y->elements == 0) return EDGERT_OK;
 
-  for (int i = 0; i < x->rank; ++i) state->axes[i].from = ert_stride(x, i);
+  int64_t to[ERT_MAX_RANK + 1]; /* strides of the output */
+  for (int i = 0; i < x->rank; ++i) state->axes[i].from = ert_stride(x, i), to[i] = ert_stride(y, i);
   /* Trailing dimensions without pads become part of the one before them, unless that has gaps. */
   int rank = x->rank;
   state->inner = 1;
   while (rank > 0 && pads[rank - 1] == 0 && pads[x->rank + rank - 1] == 0) {
     const int64_t inner = state->inner * x->shape[rank - 1];
-    if (rank > 1 && (state->axes[rank - 2].from != inner || ert_stride(y, rank - 2) != inner)) break;
+    if (rank > 1 && (state->axes[rank - 2].from != inner || to[rank - 2] != inner)) break;
     state->inner = inner;
     --rank;
   }
-  if (rank == 0) state->axes[rank++] = (pad_axis){.size = 1, .n = 1};
+  for (; rank < 2; ++rank) { /* dimensions of one entry before the others */
+    memmove(state->axes + 1, state->axes, (size_t)rank * sizeof *state->axes);
+    state->axes[0] = (pad_axis){.size = 1, .n = 1};
+    to[0] = 0; /* of those behind it, only the last one is left, whose entries have no gaps */
+  }
+  const pad_axis *last = &state->axes[rank - 1];
   state->rank = rank;
-  state->rows = (ert_walk){.operands = 1, .elements = ert_extent(y, 0, rank - 1)};
-  for (int i = 0; i < rank - 1; ++i) ert_walk_push(&state->rows, y->shape[i], (const int64_t[]){ert_stride(y, i)});
-  if (rank == 1) ert_walk_push(&state->rows, 1, (const int64_t[]){0});
-  p->step->tasks = ert_cut(state->rows.elements, y->elements / state->rows.elements, p->workers);
+  state->bytes = (size_t)state->inner * state->size;
+  state->row = to[rank - 2];
+  state->together = ert_max64(1, NEAR / (last->size * (int64_t)state->bytes));
+  state->planes = (ert_walk){.operands = 1, .elements = 1};
+  for (int i = 0; i < rank - 2; ++i) {
+    ert_walk_push(&state->planes, state->axes[i].size, &to[i]);
+    state->planes.elements *= state->axes[i].size;
+  }
+  if (rank == 2) ert_walk_push(&state->planes, 1, (const int64_t[]){0});
+  const int64_t rows = state->planes.elements * state->axes[rank - 2].size;
+  p->step->tasks = ert_cut(rows, y->elements / rows, p->workers);
   return EDGERT_OK;
 }
 
-/* Entries [from, to) of a row that do not lie in its middle. */
-static void make_border(const pad_state *state, const pad_axis *a, char *y, const char *x, const void *value,
-                        int64_t from, int64_t to) {
-  size_t bytes = (size_t)state->inner * state->size;
-  if (state->mode == PAD_CONSTANT) {
-    ert_fill(y + (size_t)from * bytes, value, state->size, (to - from) * state->inner);
+/* Entries [from, to) of rows, which do not lie in their middles. */
+static void make_borders(const pad_state *s, char *y, const char *x, const void *value, int64_t rows, int64_t from,
+                         int64_t to) {
+  const pad_axis *a = &s->axes[s->rank - 1];
+  const ptrdiff_t y_row = s->row * (int64_t)s->size, x_row = a[-1].from * (int64_t)s->size;
+  if (s->mode == PAD_CONSTANT) {
+    ert_fill_rows(y + (size_t)from * s->bytes, y_row, value, s->size, rows, (to - from) * s->inner);
     return;
   }
   for (int64_t i = from; i < to; ++i)
-    ert_copy_run(y + (size_t)i * bytes, x + (size_t)source_index(a, state->mode, i) * bytes, bytes);
+    ert_copy_rows(y + (size_t)i * s->bytes, y_row, x + (size_t)source_index(a, s->mode, i) * s->bytes, x_row, rows,
+                  s->bytes);
 }
 
-static void make_row(const pad_state *state, char *y, const char *x, const void *value, const int64_t *coordinates) {
-  int last = state->rank - 1;
-  const pad_axis *a = &state->axes[last];
-  int64_t from = 0;
+/* Rows of the output made from as many of the input. */
+static void make_rows(const pad_state *s, char *y, const char *x, const void *value, int64_t rows) {
+  const pad_axis *a = &s->axes[s->rank - 1];
+  const ptrdiff_t y_row = s->row * (int64_t)s->size, x_row = a[-1].from * (int64_t)s->size;
+  const int64_t begin = ert_clamp64(a->begin, 0, a->size), end = ert_clamp64(a->begin + a->n, begin, a->size);
+  for (int64_t n; rows > 0; rows -= n, y += n * y_row, x += n * x_row) {
+    n = ert_min64(rows, s->together);
+    if (begin < end)
+      ert_copy_rows(y + (size_t)begin * s->bytes, y_row, x + (size_t)(begin - a->begin) * s->bytes, x_row, n,
+                    (size_t)(end - begin) * s->bytes);
+    make_borders(s, y, x, value, n, 0, begin);
+    make_borders(s, y, x, value, n, end, a->size);
+  }
+}
+
+/* Rows [row, end) of the plane at the cursor. */
+static void make_plane(const pad_state *s, char *y, const char *x, const void *value, const ert_cursor *plane,
+                       int64_t row, int64_t end) {
+  const pad_axis *a = &s->axes[s->rank - 2];
+  int64_t first = 0; /* of the plane in the input */
   bool outside = false;
-  for (int i = last - 1; i >= 0; --i) {
-    int64_t index = source_index(&state->axes[i], state->mode, coordinates[i]);
+  for (int i = s->rank - 3; i >= 0; --i) {
+    const int64_t index = source_index(&s->axes[i], s->mode, plane->index[i]);
     outside |= index < 0;
-    from += index * state->axes[i].from;
+    first += index * s->axes[i].from;
   }
-  if (outside) {
-    ert_fill(y, value, state->size, a->size * state->inner);
-    return;
+  for (int64_t n; row < end; row += n) {
+    const int64_t index = outside ? -1 : source_index(a, s->mode, row);
+    const bool middle = row >= a->begin && row < a->begin + a->n;
+    n = middle ? ert_min64(end, a->begin + a->n) - row : 1;
+    char *to = y + (plane->offset[0] + row * s->row) * (int64_t)s->size;
+    if (index < 0)
+      ert_fill_rows(to, s->row * (int64_t)s->size, value, s->size, n, a[1].size * s->inner);
+    else
+      make_rows(s, to, x + (first + index * a->from) * (int64_t)s->size, value, n);
   }
-  x += from * (int64_t)state->size;
-  size_t bytes = (size_t)state->inner * state->size;
-  int64_t begin = ert_clamp64(a->begin, 0, a->size), end = ert_clamp64(a->begin + a->n, begin, a->size);
-  make_border(state, a, y, x, value, 0, begin);
-  if (begin < end)
-    memcpy(y + (size_t)begin * bytes, x + (size_t)(begin - a->begin) * bytes, (size_t)(end - begin) * bytes);
-  make_border(state, a, y, x, value, end, a->size);
 }
 
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
@@ -129,13 +163,16 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   static const uint64_t zero = 0;
   const pad_state *state = step->state;
   const ert_tensor *value = step->n_in > 1 ? step->in[1] : NULL;
-  int64_t row = ert_cut_at(state->rows.elements, step->tasks, begin);
-  const int64_t stop = ert_cut_at(state->rows.elements, step->tasks, end);
-  ert_cursor c;
-  ert_walk_seek(&state->rows, row, &c);
-  for (; row < stop; ++row, ert_walk_advance(&state->rows, &c, 1))
-    make_row(state, (char *)step->out[0]->data + (size_t)c.offset[0] * state->size, step->in[0]->data,
-             value ? value->data : &zero, c.index);
+  const int64_t height = state->axes[state->rank - 2].size, rows = state->planes.elements * height;
+  int64_t row = ert_cut_at(rows, step->tasks, begin);
+  const int64_t stop = ert_cut_at(rows, step->tasks, end);
+  ert_cursor plane;
+  ert_walk_seek(&state->planes, row / height, &plane);
+  for (int64_t n; row < stop; row += n, ert_walk_advance(&state->planes, &plane, 1)) {
+    const int64_t first = row % height;
+    n = ert_min64(stop - row, height - first);
+    make_plane(state, step->out[0]->data, step->in[0]->data, value ? value->data : &zero, &plane, first, first + n);
+  }
 }
 
 const ert_kernel ert_kernel_pad = {.name = "pad", .prepare = prepare, .run = run, .views = true};

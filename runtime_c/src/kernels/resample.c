@@ -2,6 +2,7 @@
 #include "kernels/resample.h"
 
 #include "kernels/rows.h"
+#include "kernels/tensor.h"
 
 /* Whether a row of the output is outside the input. */
 static bool is_outside(const ert_resample *r, const int64_t *coordinates) {
@@ -65,6 +66,12 @@ static void pick(const ert_resample *r, char *y, const char *x) {
   if (a->outside) fill_outside(r, y, false);
 }
 
+/* Rows of words made in pairs, each of one row of x, in a plane. */
+static void double_rows(const ert_resample *r, ert_bits32 *y, const ert_bits32 *x, int64_t pairs) {
+  const int64_t row = r->to[r->rank - 2];
+  for (int64_t i = 0; i < pairs; ++i, y += 2 * row, x += r->from[r->rank - 2]) double_row(r, y, y + row, x);
+}
+
 /* Whether the row after the one at the cursor is made from the same one of the input. */
 static bool repeats(const ert_resample *r, const ert_cursor *c) {
   const int axis = r->rank - 2;
@@ -77,7 +84,7 @@ void ert_resample_nearest(const ert_resample *r, void *y, const void *x, int64_t
   const int last = r->rank - 1;
   const size_t row_bytes = (size_t)(r->axes[last].out * r->inner) * r->size;
   const bool contiguous = r->to[last] == r->inner; /* a row made is a run that can be copied */
-  const bool twice = contiguous && r->doubled && row_bytes == (size_t)r->axes[last].out * 4 && r->from[last] == 1;
+  const bool twice = contiguous && r->doubled == 2 && row_bytes == (size_t)r->axes[last].out * 4 && r->from[last] == 1;
   ert_cursor c;
   ert_walk_seek(&r->rows, begin, &c);
   for (int64_t row = begin; row < end; ++row, ert_walk_advance(&r->rows, &c, 1)) {
@@ -90,12 +97,13 @@ void ert_resample_nearest(const ert_resample *r, void *y, const void *x, int64_t
     for (int i = 0; i < last; ++i) source += (r->axes[i].taps ? r->axes[i].index[c.index[i]] : c.index[i]) * r->from[i];
     const char *in = (const char *)x + (size_t)source * r->size;
     if (twice && row + 1 < end && repeats(r, &c)) {
-      ert_walk_advance(&r->rows, &c, 1);
-      double_row(r, out, (char *)y + (size_t)c.offset[0] * r->size, in);
-      row++;
-    } else {
-      pick(r, out, in);
+      const int64_t pairs = ert_min64(end - row, r->axes[last - 1].out - c.index[last - 1]) / 2;
+      double_rows(r, (ert_bits32 *)(void *)out, (const ert_bits32 *)(const void *)in, pairs);
+      ert_walk_advance(&r->rows, &c, 2 * pairs - 1);
+      row += 2 * pairs - 1;
+      continue;
     }
+    pick(r, out, in);
     for (; contiguous && row + 1 < end && repeats(r, &c); ++row) {
       ert_walk_advance(&r->rows, &c, 1);
       memcpy((char *)y + (size_t)c.offset[0] * r->size, out, row_bytes);

@@ -17,7 +17,7 @@ typedef struct ert_resample {
   ert_walk rows;   /* of the output: the axes before the last, each a dimension */
   size_t size;     /* bytes of an element */
   uint64_t filler; /* extrapolation value: the first `size` bytes */
-  bool doubled;    /* nearest: output o of the last axis is input o / 2, for all o */
+  int doubled;     /* nearest: of how many axes, the last ones, output o is input o / 2, for all o; at most 2 */
 } ert_resample;
 
 /* Elements of scratch that mixing needs. */

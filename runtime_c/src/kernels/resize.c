@@ -135,7 +135,7 @@ static void shape_plan(ert_resample *plan, int rank) {
 
 /* Whether a nearest axis repeats every input twice. */
 static bool is_doubling(const ert_resize_axis *a) {
-  if (a->taps != 1) return false;
+  if (a->taps != 1 || a->outside) return false;
   for (int64_t i = 0; i < a->out; ++i) {
     if (a->index[i] != i / 2) return false;
   }
@@ -182,7 +182,8 @@ static edgert_status prepare(ert_prepare *p) {
   resize_state *state = memory;
   fill_axes(&rule, &plan, x->rank, (char *)(state + 1));
   shape_plan(&plan, store_axes(&plan, x, y));
-  plan.doubled = is_doubling(&plan.axes[plan.rank - 1]);
+  const ert_resize_axis *last = &plan.axes[plan.rank - 1];
+  plan.doubled = is_doubling(last) ? 1 + (plan.rank > 1 && is_doubling(last - 1)) : 0;
   *state = (resize_state){.plan = plan, .nearest = rule.mode == ERT_RESIZE_NEAREST};
   if (!state->nearest) step->scratch_bytes = (size_t)ert_resample_scratch(&plan) * sizeof(float);
   step->tasks = ert_cut(plan.rows.elements, y->elements / plan.rows.elements * (state->nearest ? 1 : 4), p->workers);

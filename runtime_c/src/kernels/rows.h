@@ -90,16 +90,24 @@ static inline void ert_copy_rows(void *dst, ptrdiff_t dst_stride, const void *sr
 #undef ROWS
 }
 
-/* `n` elements of `size` bytes, all equal to the one at `value`. */
-static inline void ert_fill(void *dst, const void *value, size_t size, int64_t n) {
-#define FILL(type)                            \
-  {                                           \
-    const type v = *(const type *)value;      \
-    type *d = dst;                            \
-    for (int64_t i = 0; i < n; ++i) d[i] = v; \
+/* `rows` runs, `stride` bytes apart, of `n` elements of `size` bytes, all equal to the one at `value`. */
+static inline void ert_fill_rows(void *dst, ptrdiff_t stride, const void *value, size_t size, int64_t rows, int64_t n) {
+  char *to = dst;
+#define FILL(type)                                     \
+  {                                                    \
+    const type v = *(const type *)value;               \
+    for (int64_t r = 0; r < rows; ++r, to += stride) { \
+      type *d = (type *)(void *)to;                    \
+      d[0] = v;                                        \
+      for (int64_t i = 1; i < n; ++i) d[i] = v;        \
+    }                                                  \
   }
-  ERT_BY_SIZE(size, FILL)
+  if (n > 0) ERT_BY_SIZE(size, FILL)
 #undef FILL
+}
+
+static inline void ert_fill(void *dst, const void *value, size_t size, int64_t n) {
+  ert_fill_rows(dst, 0, value, size, 1, n);
 }
 
 #endif

@@ -170,6 +170,11 @@ static void take_every_second(ert_bits32 *restrict d, int64_t dst_row, const ert
     for (; i + 4 < n; i += 4) /* two vectors end with a word that is not taken, and that lies before one that is */
       *(word4 *)(d + i) =
           __builtin_shufflevector(*(const word4 *)(s + 2 * i), *(const word4 *)(s + 2 * i + 4), 0, 2, 4, 6);
+    if (i > 0) { /* the last four, some of them again */
+      const ert_bits32 *last = s + 2 * (n - 4);
+      *(word4 *)(d + n - 4) = __builtin_shufflevector(*(const word4 *)last, *(const word4 *)(last + 3), 0, 2, 5, 7);
+      continue;
+    }
     for (; i < n; ++i) d[i] = s[2 * i];
   }
 }
