@@ -13,7 +13,7 @@ from edgert.reader import Bundle, Program, Step, Tensor
 __all__ = ["LayerSummary", "ProgramSummary", "summarize"]
 
 _Place = tuple[int, int, int]  # of a constant: segment, offset, bytes
-_SPARSE = ("conv_sparse", "linear_sparse")  # their weights are values, indices, counts and starts
+_SPARSE = ("conv_sparse", "conv_unrolled", "linear_sparse")  # their weights are values, and where these are
 _COPIES = ("put", "get")  # to a device, and back
 
 
@@ -125,7 +125,7 @@ def _layer(
         if step.kernel in _SPARSE:
             values = program.tensors[step.inputs[1]]
             weights[_place(values)] = values
-            counted.setdefault(_place(values), (_matrix(program, step), _nonzeros(bundle, values)))
+            counted.setdefault(_place(values), (_matrix(bundle, program, step), _nonzeros(bundle, values)))
     for place, tensor in weights.items():
         if place not in counted:
             counted[place] = math.prod(tensor.shape), _nonzeros(bundle, tensor)
@@ -146,12 +146,15 @@ def _layer(
     )
 
 
-def _matrix(program: Program, step: Step) -> int:
+def _matrix(bundle: Bundle, program: Program, step: Step) -> int:
     """Elements of the weights of which a step reads the non-zeros."""
-    x, counts = (program.tensors[step.inputs[i]] for i in (0, 3))
-    outputs = program.tensors[counts.root].shape[1] if counts.root >= 0 else counts.shape[1]
+    x, table = (program.tensors[step.inputs[i]] for i in (0, 4 if step.kernel == "conv_unrolled" else 3))
+    table = program.tensors[table.root] if table.root >= 0 else table
     ints = {attribute.name: attribute.ints for attribute in step.attributes}
-    outputs *= ints.get("together", (1,))[0]
+    if step.kernel == "conv_unrolled":  # a row is a group, of as many outputs as it begins with
+        outputs = int(bundle.constant(table)[0, :, 0].sum())
+    else:
+        outputs = table.shape[1] * ints.get("together", (1,))[0]
     if step.kernel == "linear_sparse":
         return x.shape[-1] * outputs
     return x.shape[1] // ints["group"][0] * math.prod(ints["kernel"]) * outputs

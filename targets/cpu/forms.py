@@ -34,6 +34,7 @@ from targets.cpu.lower import is_linear, tiling_of
 from targets.cpu.precision import LINES, has_lines, precisions_of, stream_of
 from targets.cpu.quantized import quantized_forms
 from targets.cpu.sparse import BYTE_LINES, SORTED, taps_of
+from targets.cpu.unrolled import GENERATED, window
 from targets.cpu.winograd import tile_of, winograd_forms
 from targets.machine import Machine
 
@@ -99,6 +100,8 @@ def _convolutions(graph: Graph, node: Node, machine: Machine, precision: str) ->
     or of planar lines); direct over planar rows; by the non-zeros of sparse weights; as a matrix product over patches:
     Caffe's way with patches as columns, and with contiguous copies out of a channels-last image (methods of Wu & Wu),
     patches as rows."""
+    op = node.op
+    assert isinstance(op, Conv)
     name = "depthwise" if is_depthwise(graph, node) else "packed"
     blocked = (PLANAR, BLOCK16) if graph.type(node.outputs[0]).elements > 0 else (PLANAR,)
     ways = precisions_of(graph, node, precision) if name == "packed" and len(blocked) > 1 else ()
@@ -117,6 +120,11 @@ def _convolutions(graph: Graph, node: Node, machine: Machine, precision: str) ->
         rank = graph.type(node.outputs[0]).rank
         grain = (1, SORTED, *(1,) * (rank - 2)) if tiling_of(graph, node, machine).order.sorted else ()
         found.append(replace(_form(graph, node, PLANAR, PLANAR, stream), arithmetic=stream, grain=grain))
+        if machine.cores[0].vector_bytes >= GENERATED:
+            unrolled = stream_of(graph, node, precision, "unrolled")
+            filters = graph.type(node.inputs[1] or "").shape[0]
+            grain = (1, window(filters) if op.group == 1 and window(filters) < filters else 1, *(1,) * (rank - 2))
+            found.append(replace(_form(graph, node, PLANAR, PLANAR, unrolled), arithmetic=unrolled, grain=grain))
     by_patches = ["im2col-caffe"] if graph.constant(node.inputs[1]) is None else ["im2col-caffe", "im2col-nhwc"]
     found += [replace(_form(graph, node, PLANAR, PLANAR, way), arithmetic=way) for way in by_patches]
     return found

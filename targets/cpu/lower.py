@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import repeat
 from weakref import WeakKeyDictionary
 
@@ -30,10 +30,11 @@ from targets.base import Attribute, Form, Layout, Lowered, Operand, Work, attrib
 from targets.cpu.cost.conv import geometry
 from targets.cpu.depthwise import tap_lists
 from targets.cpu.packing import block16, depth16, lines, weight16
-from targets.cpu.precision import LINES, halves, is_stream, rounded, stored_type
+from targets.cpu.precision import LINES, halves, is_stream, is_unrolled, rounded, stored_type
 from targets.cpu.quantized import lower_quantized
 from targets.cpu.sparse import UNSORTED, Stream, conv_stream, matrix_stream, taps_of
 from targets.cpu.tiling import Engine, Tiling, tiling
+from targets.cpu.unrolled import Unrolled, channels_of_tile, unrolled_stream
 from targets.cpu.winograd import is_lean, tile_of, transformed
 from targets.machine import Machine
 
@@ -49,6 +50,8 @@ def lower(graph: Graph, node: Node, form: Form, machine: Machine) -> Lowered:
         stored = stored_type(form.implementation)
         of_conv = isinstance(node.op, Conv)
         return _conv_sparse(graph, node, machine, stored) if of_conv else _linear_sparse(graph, node, stored)
+    if is_unrolled(form.implementation):
+        return _conv_unrolled(graph, node, stored_type(form.implementation))
     if form.implementation.startswith("winograd"):
         return _winograd(graph, node, form)
     if form.implementation == "depthwise-planar":
@@ -199,6 +202,22 @@ def _conv_sparse(graph: Graph, node: Node, machine: Machine, stored: DType) -> L
     return Lowered("conv_sparse", tuple(inputs), tuple(attributes))
 
 
+def _conv_unrolled(graph: Graph, node: Node, stored: DType) -> Lowered:
+    op = node.op
+    assert isinstance(op, Conv)
+    types = tuple(None if name is None else graph.type(name) for name in node.inputs)
+    channels = channels_of_tile(geometry(Work(op, types, (graph.type(node.outputs[0]),), ())))
+    weights = graph.type(node.inputs[1] or "")
+    key = "unrolled", channels, op.group
+    stream = _streamed(graph, node, stored, key, lambda data: unrolled_stream(data, channels, op.group))
+    inputs = [_operand(graph, node.inputs[0], Layout.PLANAR), *stream]
+    inputs += [_operand(graph, name, Layout.PLANAR) for name in node.inputs[2:]]
+    added = map(Attribute, ("channels", "kernel"), ((channels,), weights.shape[2:]))
+    return Lowered(
+        "conv_unrolled", tuple(inputs), tuple(sorted((*attributes_of(op), *added), key=lambda a: a.name))
+    )
+
+
 def _linear_sparse(graph: Graph, node: Node, stored: DType) -> Lowered:
     block = graph.block(node.inputs[1], 1)
     stream = _streamed(graph, node, stored, block, lambda data: matrix_stream(data, block))
@@ -214,13 +233,13 @@ def _together(block: Block) -> tuple[int, ...]:
     return block[:1] if block.channels == 1 else block[:]
 
 
-_STREAMS: WeakKeyDictionary[Value, dict[object, Stream]] = WeakKeyDictionary()  # of constants, made once
+_STREAMS: WeakKeyDictionary[Value, dict[object, Stream | Unrolled]] = WeakKeyDictionary()  # of constants, made once
 
 
 def _streamed(
-    graph: Graph, node: Node, stored: DType, key: object, make: Callable[[np.ndarray], Stream]
-) -> tuple[Operand, Operand, Operand, Operand]:
-    """The weights of `node`, rounded to `stored`, as values, indices, counts and starts; `key` tells apart what else
+    graph: Graph, node: Node, stored: DType, key: object, make: Callable[[np.ndarray], Stream | Unrolled]
+) -> tuple[Operand, ...]:
+    """The weights of `node`, rounded to `stored`, as values and what tells where they are; `key` tells apart what else
     these depend on."""
     value = graph.values[node.inputs[1] or ""]
     assert value.data is not None
@@ -229,11 +248,11 @@ def _streamed(
         stream = make(nearest(value.data, stored))
         made[stored, key] = replace(stream, values=halves(stream.values, stored))
     stream = made[stored, key]
-    indices, counts, starts = (
-        Operand(data=data, type=TensorType(DType.of(data.dtype), data.shape))
-        for data in (stream.indices, stream.counts, stream.starts)
+    others = (getattr(stream, field.name) for field in fields(stream)[1:])
+    return (
+        Operand(data=stream.values, type=TensorType(stored, stream.values.shape)),
+        *(Operand(data=data, type=TensorType(DType.of(data.dtype), data.shape)) for data in others),
     )
-    return Operand(data=stream.values, type=TensorType(stored, stream.values.shape)), indices, counts, starts
 
 
 def is_linear(graph: Graph, node: Node) -> bool:

@@ -36,9 +36,10 @@ from packer.ir.ops import (
 )
 from targets.base import Form, Layout, Lowered, attributes_of, block_grain
 from targets.cpu.lower import COPIES, copy_attributes, is_linear, tiling_of
-from targets.cpu.precision import LINES, is_stream
+from targets.cpu.precision import LINES, is_stream, is_unrolled
 from targets.cpu.quantized import quantized_boxes
 from targets.cpu.sparse import BLOCK, MATRIX_CHANNELS
+from targets.cpu.unrolled import group_sizes
 from targets.cpu.winograd import is_lean
 from targets.machine import Machine
 
@@ -99,6 +100,8 @@ def restrict(graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part)
     boxes: list[Box | None] = list(part.reads)
     if is_stream(form.implementation):
         boxes = _sparse(lowered, part)
+    elif is_unrolled(form.implementation):
+        boxes = _unrolled(graph, node, lowered, part)
     elif isinstance(node.op, IntegerConv | QuantizedConv):
         boxes = quantized_boxes(graph, node, lowered, part.reads)
     elif isinstance(node.op, Conv):
@@ -124,6 +127,18 @@ def _sparse(lowered: Lowered, part: Part) -> list[Box | None]:
     rows = (filters[0] // together, filters[1] // together)
     stream = [values, indices, (counts[0], rows, *counts[2:]), (starts[0], blocks)]
     return [part.reads[0], *stream, bias, *part.reads[3:]]
+
+
+def _unrolled(graph: Graph, node: Node, lowered: Lowered, part: Part) -> list[Box | None]:
+    """All is whole for every part, but for the groups of its outputs."""
+    assert isinstance(node.op, Conv)
+    filters = part.writes[1]
+    *stream, groups = (whole(o.type) for o in lowered.inputs[1:5] if o is not None and o.type)
+    bias = None if len(part.reads) < 3 or part.reads[2] is None else (filters,)
+    ends = np.cumsum(group_sizes(graph.type(node.inputs[1] or "").shape[0] // node.op.group) * node.op.group)
+    first, last = (int(np.searchsorted(ends, filter)) for filter in filters)
+    rows = (first + (filters[0] > 0), last + 1)
+    return [part.reads[0], *stream, (groups[0], rows, groups[2]), bias, *part.reads[3:]]
 
 
 def _conv(graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part) -> list[Box | None]:

@@ -25,6 +25,7 @@
   X(conv_quantized)           \
   X(conv_sparse)              \
   X(conv_transpose)           \
+  X(conv_unrolled)            \
   X(conv_winograd)            \
   X(conv_winograd_bf16)       \
   X(copy)                     \

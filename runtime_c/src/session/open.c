@@ -4,6 +4,7 @@
 #include "backends/cuda/driver.h"
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "platform/code.h"
 #include "platform/cpu.h"
 #include "session/device.h"
 #include "session/session.h"
@@ -35,8 +36,29 @@ static edgert_status choose_isa(const char *isa, const ert_simd **out) {
                   ert_format("'%.40s'", isa ? isa : "").s);
 }
 
+/* Behind the scratch of each worker is memory for the code of its tasks, if steps want any; where that cannot be executed,
+ * they do without. */
+static edgert_status open_scratch(edgert_session *session, size_t scratch, size_t code) {
+  size_t piece, bytes = 0, total;
+  const uint32_t workers = ert_pool_workers(session->pool);
+  const size_t unit = code > 0 ? ERT_CODE_UNIT : ERT_ALIGNMENT;
+  if (!ert_align_up(scratch, unit, &scratch) || !ert_align_up(code, unit, &bytes) ||
+      !ert_add(scratch, bytes, &piece) || !ert_multiply(piece, workers, &total))
+    total = piece = SIZE_MAX; /* which the allocation refuses */
+  session->scratch_bytes = piece;
+  ERT_TRY(ert_pages_open(total, "scratch memory", &session->scratch));
+  ptrdiff_t shift;
+  if (code == 0 || !ert_code_open(session->scratch.data, piece, scratch, bytes, workers, &session->code, &shift))
+    return EDGERT_OK;
+  for (uint32_t i = 0; i < session->plan->n_steps; i++) {
+    session->plan->steps[i].code = (ptrdiff_t)scratch;
+    session->plan->steps[i].executable = shift;
+  }
+  return EDGERT_OK;
+}
+
 static edgert_status prepare_steps(edgert_session *session, ert_table program) {
-  size_t scratch = 0;
+  size_t scratch = 0, code = 0;
   uint32_t workers = ert_pool_workers(session->pool);
   for (uint32_t i = 0; i < session->plan->n_steps; i++) {
     ert_step *step = &session->plan->steps[i];
@@ -49,12 +71,9 @@ static edgert_status prepare_steps(edgert_session *session, ert_table program) {
     ERT_TRY(step->kernel->prepare(&prepare));
     ERT_TRY(ert_plan_expect_apart(session->plan, program, &prepare));
     if (step->scratch_bytes > scratch) scratch = step->scratch_bytes;
+    if (step->code_bytes > code) code = step->code_bytes;
   }
-  size_t total;
-  if (!ert_align_up(scratch, ERT_ALIGNMENT, &session->scratch_bytes) ||
-      !ert_multiply(session->scratch_bytes, workers, &total))
-    total = SIZE_MAX; /* which the allocation refuses */
-  return ert_pages_open(total, "scratch memory", &session->scratch);
+  return open_scratch(session, scratch, code);
 }
 
 static edgert_status open_device(edgert_session *session, const edgert_bundle *bundle, ert_table program,
@@ -145,6 +164,7 @@ void edgert_session_close(edgert_session *session) {
   ert_schedule_close(session->schedule);
   ert_device_close(session->device);
   ert_plan_close(session->plan);
+  ert_pages_close(session->code);
   ert_pages_close(session->scratch);
   ert_pages_close(session->arena);
   ert_free(session);

@@ -45,6 +45,7 @@ from targets.cpu.cost.direct import direct_seconds
 from targets.cpu.cost.quantized import conv_quantized_seconds, linear_quantized_seconds
 from targets.cpu.cost.recurrent import recurrent_seconds
 from targets.cpu.cost.sparse import conv_sparse_seconds, linear_sparse_seconds
+from targets.cpu.cost.unrolled import conv_unrolled_seconds
 from targets.cpu.cost.winograd import winograd_seconds
 from targets.cpu.precision import LINES, is_stream
 from targets.cpu.winograd import TILES
@@ -67,6 +68,9 @@ _CONVOLUTIONS: dict[str, _Model] = {
     "sparse": conv_sparse_seconds,
     "sparse-f16": conv_sparse_seconds,
     "sparse-bf16": conv_sparse_seconds,
+    "unrolled": conv_unrolled_seconds,
+    "unrolled-f16": conv_unrolled_seconds,
+    "unrolled-bf16": conv_unrolled_seconds,
     **{
         f"winograd{tile}{suffix}": winograd_seconds
         for tile in TILES

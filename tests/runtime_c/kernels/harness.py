@@ -27,8 +27,8 @@ VECTORIZED = frozenset((
     "arg_reduce", "binary", "conv", "conv_bf16", "conv_depthwise", "conv_depthwise_planar",
     "conv_depthwise_integer", "conv_depthwise_quantized", "conv_direct",
     "conv_im2col_caffe", "conv_im2col_nhwc", "conv_integer", "conv_quantized", "conv_sparse",
-    "conv_transpose", "conv_winograd", "conv_winograd_bf16", "dequantize_linear", "dynamic_levels", "linear",
-    "linear_integer", "linear_quantized", "linear_sparse", "lrn", "matmul", "normalize", "pool",
+    "conv_transpose", "conv_unrolled", "conv_winograd", "conv_winograd_bf16", "dequantize_linear", "dynamic_levels",
+    "linear", "linear_integer", "linear_quantized", "linear_sparse", "lrn", "matmul", "normalize", "pool",
     "quantize_linear", "recurrent", "reduce", "scale_shift", "softmax", "sum", "unary",
 ))  # fmt: skip
 BAD_STEP = 11
@@ -229,12 +229,13 @@ def run_step(
     boxes: Sequence[Box | None] = (),
     constants: Sequence[int] = (),
     weights: DType | None = None,
+    walk: bool = False,
 ) -> list[np.ndarray]:
     """The outputs of one step.
 
     `layouts`: of the inputs, then of the outputs, or one for all; `inplace`: the input that the first output lies over;
     `boxes`: of the larger tensors that the inputs, then the outputs, are views of, if any are; `constants`: inputs that
-    are known when the step is prepared; `weights`: what input 1 is rounded to.
+    are known when the step is prepared; `weights`: what input 1 is rounded to; `walk`: there is no memory for code.
     """
     operands = len(inputs) + len(outputs)
     lay = [layouts] * operands if isinstance(layouts, Layout) else list(layouts)
@@ -258,7 +259,7 @@ def run_step(
     allowed = ctypes.c_uint32()
     status = library().ert_test_step(
         kernel.encode(), isa.encode() if kernel in VECTORIZED else None, pointers, len(sources), results, len(targets),
-        table, len(attributes), workers, ctypes.c_int64(piece), ctypes.byref(allowed),
+        table, len(attributes), workers, ctypes.c_int64(piece), walk, ctypes.byref(allowed),
     )  # fmt: skip
     if status:
         message = library().edgert_last_error().decode()

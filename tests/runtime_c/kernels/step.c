@@ -1,9 +1,11 @@
 /* Runs one step of a kernel on the caller's buffers, instruction set and partition; what harness.py calls. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/kernel.h"
 #include "kernels/simd/simd.h"
+#include "platform/code.h"
 
 /* The names of the instruction sets this machine executes, best first; NULL past the last. */
 const char *ert_test_isa(uint32_t index);
@@ -12,10 +14,10 @@ const char *ert_test_isa(uint32_t index);
 bool ert_test_views(const char *kernel);
 
 /* Prepares the step for `workers` and runs its tasks in pieces of `piece` tasks (0: all at once), each with fresh
- * scratch. Without `isa` the kernel gets no vector loops. `in_place`: the inputs that the first output may lie over. */
+ * scratch. Without `isa` the kernel gets no vector loops; if it is to `walk`, no memory for code. `in_place`: the inputs that the first output may lie over. */
 edgert_status ert_test_step(const char *kernel, const char *isa, ert_tensor **in, uint32_t n_in, ert_tensor **out,
                             uint32_t n_out, const ert_attribute *attributes, uint32_t n_attributes, uint32_t workers,
-                            int64_t piece, uint32_t *in_place);
+                            int64_t piece, bool walk, uint32_t *in_place);
 
 const char *ert_test_isa(uint32_t index) {
   const ert_simd *const *table = ert_simd_available();
@@ -28,9 +30,30 @@ bool ert_test_views(const char *kernel) {
   return found && found->views;
 }
 
+/* Runs tasks with memory for their code, if they want that, unless they are to `walk`. */
+static edgert_status run_with_code(ert_step *step, int64_t begin, int64_t end, uint8_t *scratch, bool walk) {
+  if (walk || step->code_bytes == 0) {
+    step->kernel->run(step, begin, end, scratch);
+    return EDGERT_OK;
+  }
+  const size_t bytes = (step->code_bytes + ERT_CODE_UNIT - 1) / ERT_CODE_UNIT * ERT_CODE_UNIT;
+  ert_pages memory, code;
+  ERT_TRY(ert_pages_open(bytes, "code", &memory));
+  if (ert_code_open(memory.data, bytes, 0, bytes, 1, &code, &step->executable)) {
+    memset(memory.data, 0xCC, bytes); /* traps */
+    step->code = memory.data - scratch;
+    step->kernel->run(step, begin, end, scratch);
+    for (size_t i = step->code_bytes; i < bytes; i++)
+      if (memory.data[i] != 0xCC) abort(); /* more code than asked for */
+  }
+  ert_pages_close(code);
+  ert_pages_close(memory);
+  return step->executable ? EDGERT_OK : ert_fail(EDGERT_ERROR_OUT_OF_MEMORY, "memory to execute", "some", "none");
+}
+
 edgert_status ert_test_step(const char *kernel, const char *isa, ert_tensor **in, uint32_t n_in, ert_tensor **out,
                             uint32_t n_out, const ert_attribute *attributes, uint32_t n_attributes, uint32_t workers,
-                            int64_t piece, uint32_t *in_place) {
+                            int64_t piece, bool walk, uint32_t *in_place) {
   ert_step step = {.kernel = ert_kernel_find(kernel),
                    .in = (const ert_tensor *const *)in,
                    .out = out,
@@ -49,7 +72,7 @@ edgert_status ert_test_step(const char *kernel, const char *isa, ert_tensor **in
     status = ert_allocate(step.scratch_bytes, "scratch", &scratch);
     if (status == EDGERT_OK) {
       memset(scratch, 0xA5, step.scratch_bytes);
-      step.kernel->run(&step, begin, end, scratch);
+      status = run_with_code(&step, begin, end, scratch, walk);
     }
     ert_free(scratch);
     begin = end;

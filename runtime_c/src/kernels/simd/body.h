@@ -13,6 +13,7 @@
 #include "kernels/simd/f32-sparse-matrix.h"
 #include "kernels/simd/f32-sparse.h"
 #include "kernels/simd/f32-unary.h"
+#include "kernels/simd/f32-unrolled.h"
 #include "kernels/simd/f32-winograd.h"
 
 #include "kernels/simd/f32-pool.h"

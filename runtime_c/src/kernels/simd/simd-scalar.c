@@ -6,6 +6,7 @@
 #include "kernels/simd/scalar-depthwise.h"
 #include "kernels/simd/scalar-direct.h"
 #include "kernels/simd/scalar-sparse.h"
+#include "kernels/simd/scalar-unrolled.h"
 #include "kernels/simd/scalar-vector.h"
 #include "kernels/simd/scalar-winograd.h"
 
@@ -30,6 +31,7 @@ const ert_simd ert_simd_scalar = {
     .sparse_copy = sparse_copy,
     .sparse_widen = sparse_widen,
     .sparse_matrix = sparse_matrix,
+    .unrolled = unrolled_run,
     .winograd_input = winograd_input,
     .winograd_weights = winograd_weights,
     .winograd_multiply = winograd_multiply,

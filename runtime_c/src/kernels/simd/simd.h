@@ -258,6 +258,41 @@ static inline size_t ert_sparse_filter(size_t filter, const uint8_t *counts, siz
   return filter / ERT_SPARSE_SORTED * ERT_SPARSE_SORTED + counts[-1] * together;
 }
 
+/* Sixteen positions of a strip: where the first one is in inputs, outputs and residuals, in floats; which of the lanes are
+ * outputs, and where these go: lanes 0 to n - 1 if they move together, else the same ones. */
+typedef struct ert_unrolled_vector {
+  ptrdiff_t x, y, residual;
+  uint16_t valid, stored;
+} ert_unrolled_vector;
+
+/* A group of filters, as far as one tile of channels adds to them (f32-unrolled.h): for each vector, all sums stay in
+ * registers while the places pass by at which any of the filters has weights; where the instruction set has a generator
+ * (unroll-avx512.h) and there is memory for it, as instructions that are made of them first.
+ *
+ * A place is a channel of the tile and a tap. Each byte of `places` tells how many places further on the next one is, in its
+ * upper three bits, and how many of the filters have a weight there; `filters` and `values` are those, one after another. */
+enum { ERT_UNROLLED_FILTERS = 28, ERT_UNROLLED_LANES = 16 };
+
+typedef struct ert_unrolled {
+  const float *x;
+  const int32_t *offsets; /* bytes from x to each place */
+  const uint8_t *places, *filters;
+  const float *values;
+  size_t n_places, n_values, n_filters;
+  const ert_unrolled_vector *vectors;
+  size_t n_vectors;
+  bool first, last, together; /* of the tiles; whether outputs move together, leaving lanes out that are none */
+  const float *bias;          /* of the filters; NULL: none */
+  float *sums;                /* between tiles, [vectors][n_filters][16] */
+  float *y;
+  ptrdiff_t y_filter;
+  const float *residual; /* NULL: none */
+  ptrdiff_t residual_filter;
+  float lo, hi;         /* limits of the outputs; may be infinite */
+  uint8_t *code;        /* memory for instructions, as much as unrolled_bytes says; NULL: none */
+  ptrdiff_t executable; /* how far from there it can be executed */
+} ert_unrolled;
+
 /* Columns of a tile of a sparse matrix times one row of inputs, or four (f32-sparse-matrix.h): y[column][row] += sum over the
  * column's entries of value * x[place][row]. An entry's place is its index further on than that of the one before. It has one
  * value; or four, for `together` columns, or for `deep` inputs, of which places are counted. Each of four sums takes every
@@ -364,6 +399,8 @@ typedef struct ert_simd {
   void (*sparse_widen)(ert_weights weights, const uint16_t *x, float *y,
                        size_t n); /* of y whole blocks of 16 are written */
   void (*sparse_matrix)(const ert_sparse_matrix *m);
+  void (*unrolled)(const ert_unrolled *u);
+  size_t (*unrolled_bytes)(size_t places, size_t values); /* of the instructions; NULL: none are generated */
   void (*winograd_input)(const ert_winograd_input *in);
   void (*winograd_weights)(const ert_winograd_weights *w);
   void (*winograd_multiply)(const ert_winograd_product *d);

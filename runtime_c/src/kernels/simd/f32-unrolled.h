@@ -1,0 +1,73 @@
+/* Sums of a group of filters: those of sixteen positions stay where they are while the group's weights pass by.
+ *
+ * Walked weight by weight, sums lie in the first cache and each product costs a load and a store of its sum; it is what is
+ * left where no instructions can be generated. The order of all sums, and so their bits, are those of generated ones. */
+#ifndef ERT_KERNELS_SIMD_F32_UNROLLED_H
+#define ERT_KERNELS_SIMD_F32_UNROLLED_H
+
+#include "kernels/simd/simd.h"
+#include "kernels/simd/vec.h"
+
+/* Sums are those of the bias, or of the tile before. */
+ERT_INLINE void unrolled_begin(const ert_unrolled *u, const float *sums, float (*acc)[ERT_UNROLLED_LANES]) {
+  if (!u->first) {
+    memcpy(acc, sums, u->n_filters * sizeof *acc);
+    return;
+  }
+  for (size_t f = 0; f < u->n_filters; f++)
+    for (int i = 0; i < V16; i++) vstore(acc[f] + i * VL, vsplat(u->bias ? u->bias[f] : 0.0f));
+}
+
+ERT_INLINE void unrolled_add(const ert_unrolled *u, const float *x, float (*acc)[ERT_UNROLLED_LANES]) {
+  const int32_t *offset = u->offsets - 1;
+  const uint8_t *filter = u->filters;
+  const float *value = u->values;
+  for (size_t i = 0; i < u->n_places; i++) {
+    offset += u->places[i] >> 5;
+    const float *from = (const float *)(const void *)((const char *)x + *offset);
+    vf inputs[V16];
+    for (int v = 0; v < V16; v++) inputs[v] = vload(from + v * VL);
+    for (size_t n = u->places[i] & 31; n > 0; n--, filter++, value++) {
+      float *sum = acc[*filter];
+      for (int v = 0; v < V16; v++) vstore(sum + v * VL, vload(sum + v * VL) + inputs[v] * *value);
+    }
+  }
+}
+
+ERT_INLINE void unrolled_end(const ert_unrolled *u, const ert_unrolled_vector *at, float (*acc)[ERT_UNROLLED_LANES]) {
+  for (size_t f = 0; f < u->n_filters; f++) {
+    float *y = u->y + at->y + (ptrdiff_t)f * u->y_filter;
+    const float *residual = u->residual ? u->residual + at->residual + (ptrdiff_t)f * u->residual_filter : NULL;
+    for (size_t lane = 0, to = 0; lane < ERT_UNROLLED_LANES; lane++) {
+      if (!(at->valid >> lane & 1)) continue;
+      if (!u->together) to = lane;
+      float sum = acc[f][lane] + (residual ? residual[to] : 0.0f);
+      if (sum < u->lo) sum = u->lo;
+      if (sum > u->hi) sum = u->hi;
+      y[to++] = sum;
+    }
+  }
+}
+
+ERT_INLINE void unrolled_walk(const ert_unrolled *u) {
+  float acc[ERT_UNROLLED_FILTERS][ERT_UNROLLED_LANES];
+  for (size_t v = 0; v < u->n_vectors; v++) {
+    float *sums = u->sums + v * u->n_filters * ERT_UNROLLED_LANES;
+    unrolled_begin(u, sums, acc);
+    unrolled_add(u, u->x + u->vectors[v].x, acc);
+    if (u->last)
+      unrolled_end(u, u->vectors + v, acc);
+    else
+      memcpy(sums, acc, u->n_filters * sizeof *acc);
+  }
+}
+
+#if defined(__x86_64__) && ERT_VECTOR_BYTES == 64
+#include "kernels/simd/unroll-avx512.h"
+#define UNROLLED_BYTES unrolled_bytes
+#else
+#define UNROLLED_BYTES NULL
+static void unrolled_run(const ert_unrolled *u) { unrolled_walk(u); }
+#endif
+
+#endif

@@ -1,0 +1,42 @@
+/* The stream of an unrolled convolution: which places and values each group of filters has in each tile of channels. */
+#ifndef ERT_KERNELS_UNROLLED_STREAM_H
+#define ERT_KERNELS_UNROLLED_STREAM_H
+
+#include "kernels/sparse_geometry.h"
+#include "kernels/weights.h"
+
+/* Operands of a step, by their places. */
+enum {
+  ERT_UNROLLED_X,
+  ERT_UNROLLED_VALUES,
+  ERT_UNROLLED_OWNERS, /* of the values: filters of the group */
+  ERT_UNROLLED_PLACES,
+  ERT_UNROLLED_GROUPS,
+  ERT_UNROLLED_BIAS,
+  ERT_UNROLLED_RESIDUAL,
+  ERT_UNROLLED_OPERANDS
+};
+
+/* What a group of filters has in a tile, as `groups` has it. */
+typedef struct ert_unrolled_group {
+  int32_t filters, place, n_places, value, n_values;
+} ert_unrolled_group;
+
+typedef struct ert_unrolled_stream {
+  ert_weights weights; /* how values are stored */
+  const uint8_t *places, *owners;
+  const int32_t *groups;
+  int64_t groups_tile, groups_row; /* elements between neighbours */
+  int64_t each;                    /* groups of filters of a group of the convolution */
+  int64_t n_places, n_values;      /* of a group in a tile, at most */
+} ert_unrolled_stream;
+
+/* Proves types and shapes of the stream and the bias; and, unless the output is empty, that groups follow one another,
+ * tile by tile, that their filters are those of the convolution, in each tile the same, that
+ * their places lie in their tile and that their values belong to filters of theirs. */
+edgert_status ert_unrolled_stream_read(const ert_prepare *p, const ert_sparse_geometry *g, ert_unrolled_stream *out);
+
+/* Group number `group`, of all groups of the convolution, in a tile. */
+ert_unrolled_group ert_unrolled_group_at(const ert_unrolled_stream *s, int64_t tile, int64_t group);
+
+#endif
