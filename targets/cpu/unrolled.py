@@ -17,7 +17,7 @@ __all__ = ["FILTERS", "GENERATED", "LANES", "Strips", "Unrolled", "channels_of_t
 FILTERS = 28  # of a group at most: their sums stay in registers
 GENERATED = 64  # bytes of the vectors of processors that instructions are made for
 LANES = 16  # positions of a vector
-_FAR = 7  # places that one byte goes forward at most
+_BATCH, _FAR = 4, 63  # places whose inputs are loaded at once, and how many places each is further on at most
 _FLOATS = 128 * 1024  # of the inputs of a tile: they stay in the second cache
 _LINES, _WHOLE = 256, 16  # lines of a channel at most; vectors of a flat strip at least, if there are as many
 _LEAST = 32  # vectors of a strip that make up for making its instructions
@@ -28,9 +28,10 @@ class Unrolled:
     """The non-zeros of a constant: tile by tile, in a tile by group of filters, in a group by place (channel of the
     tile, then tap), at a place by filter.
 
-    values f32 [entries], owners u8 [entries]: filters of the group; places u8 [n]: how many places further on (upper
-    three bits), how many entries there (the others); groups i32 [tiles, groups, 5]: how many filters each has, where
-    its places begin and how many these are, the same of its entries.
+    Places come in batches of four. values f32 [entries], owners u8 [entries]: filter of the group, plus 32 times the
+    place's number in its batch; places u32 [batches]: of each of four bytes the lower six bits, how many places further
+    on the next one is, the others how many entries the batch has; groups i32 [tiles, groups, 5]: how many filters each
+    has, where its batches begin and how many these are, the same of its entries.
     """
 
     values: np.ndarray
@@ -106,10 +107,8 @@ def unrolled_stream(weights: np.ndarray, channels: int, of: int) -> Unrolled:
     each, own = len(sizes), max(sizes)
     # [tiles, groups, own filters, places of a tile], with zeros for filters and channels that there are none of
     padded = np.zeros((of, each, own, tiles * channels * taps), np.float32)
-    at = 0
-    for i, size in enumerate(sizes):
-        padded[:, i, :size, : depth * taps] = weights.reshape(of, filters, -1)[:, at : at + size]
-        at += size
+    for i, (end, size) in enumerate(zip(np.cumsum(sizes), sizes, strict=True)):
+        padded[:, i, :size, : depth * taps] = weights.reshape(of, filters, -1)[:, end - size : end]
     walked = padded.reshape(of * each, own, tiles, channels * taps).transpose(2, 0, 3, 1)
     found = np.flatnonzero(walked)
     values = np.ascontiguousarray(walked).reshape(-1)[found]
@@ -118,15 +117,31 @@ def unrolled_stream(weights: np.ndarray, channels: int, of: int) -> Unrolled:
     counts = np.diff(first, append=found.size)
     group, at = np.divmod(place[first], channels * taps)
     forward = np.diff(at, prepend=0)
-    fresh = np.diff(group, prepend=-1) != 0
-    forward[fresh] = at[fresh] + 1
-    skipped = np.maximum(forward - 1, 0) // _FAR
-    last = np.cumsum(skipped + 1) - 1
-    places = np.full(int(last[-1]) + 1 if last.size else 0, _FAR << 5, np.uint8)
-    places[last] = forward - _FAR * skipped << 5 | counts
+    fresh = np.flatnonzero(np.diff(group, prepend=-1))  # places with which a group begins
+    forward[fresh] = at[fresh]
+    skipped = np.maximum(forward - 1, 0) // _FAR  # places of no entries on the way
+    # Each group's places fill whole batches.
+    used = np.bincount(group, skipped + 1, tiles * of * each).astype(np.int64)
+    batches = -(-used // _BATCH)
+    number = np.cumsum(skipped + 1) - 1 - np.repeat(np.cumsum(used) - used, used)[np.cumsum(skipped + 1) - 1]
+    stored = (np.cumsum(batches) - batches)[group] * _BATCH + number
+    further = np.zeros(int(batches.sum()) * _BATCH, np.int64)
+    counted = np.zeros_like(further)
+    further[_spread(stored, skipped)] = _FAR
+    further[stored], counted[stored] = forward - _FAR * skipped, counts
+    own_batch = counted.reshape(-1, _BATCH).sum(1, keepdims=True) >> np.arange(0, 2 * _BATCH, 2) & 3
+    places = (further.reshape(-1, _BATCH) | own_batch << 6).astype(np.uint8).reshape(-1).view("<u4")
     table = np.zeros((tiles * of * each, 5), np.int32)
     table[:, 0] = sizes * (tiles * of)
-    table[:, 2] = np.bincount(group, skipped + 1, len(table))
+    table[:, 2] = batches
     table[:, 4] = np.bincount(group, counts, len(table))
     table[:, 1], table[:, 3] = np.cumsum(table[:, 2]) - table[:, 2], np.cumsum(table[:, 4]) - table[:, 4]
-    return Unrolled(values, owner.astype(np.uint8), places, table.reshape(tiles, of * each, 5))
+    owners = (owner + 32 * np.repeat(stored % _BATCH, counts)).astype(np.uint8)
+    return Unrolled(values, owners, places, table.reshape(tiles, of * each, 5))
+
+
+def _spread(stored: np.ndarray, skipped: np.ndarray) -> np.ndarray:
+    """Where the places before each are that are only on the way to it."""
+    return np.repeat(stored - skipped, skipped) + np.arange(skipped.sum()) - np.repeat(
+        np.cumsum(skipped) - skipped, skipped
+    )

@@ -137,7 +137,7 @@ static edgert_status unrolled_prepare(ert_prepare *p) {
                     s->ends + group * s->runs);
   p->step->scratch_bytes = floats * sizeof(float);
   if (s->simd->unrolled_bytes)
-    p->step->code_bytes = s->simd->unrolled_bytes((size_t)s->stream.n_places, (size_t)s->stream.n_values);
+    p->step->code_bytes = s->simd->unrolled_bytes((size_t)s->stream.n_batches, (size_t)s->stream.n_values);
   return EDGERT_OK;
 }
 
@@ -234,8 +234,8 @@ static void run_groups(const unrolled_state *s, const ert_step *step, const unro
       const int64_t number = task->group * s->stream.each + i, filter = s->filters[number];
       const ert_unrolled_group group = ert_unrolled_group_at(&s->stream, tile, number);
       u.n_filters = (size_t)group.filters;
-      u.places = s->stream.places + group.place, u.n_places = (size_t)group.n_places;
-      u.filters = s->stream.owners + group.value, u.n_values = (size_t)group.n_values;
+      u.places = s->stream.places + group.batch, u.n_batches = (size_t)group.n_batches;
+      u.owners = s->stream.owners + group.value, u.n_values = (size_t)group.n_values;
       u.values = values_of(s, step, &group, scratch + s->widened_at);
       u.bias = bias ? (const float *)bias->data + filter : NULL;
       u.sums = scratch + s->sums_at + (size_t)((i - first) * ERT_UNROLLED_FILTERS) * u.n_vectors * ERT_UNROLLED_LANES;

@@ -17,32 +17,37 @@ static bool within(int64_t begin, int64_t count, int64_t stored) {
   return begin >= 0 && count >= 0 && begin <= stored && count <= stored - begin;
 }
 
-/* Plain loops over bytes, which compilers turn into ones over vectors. */
+/* Plain loops, which compilers turn into ones over vectors. */
 static edgert_status prove_group(const ert_prepare *p, const ert_unrolled_stream *s, const ert_unrolled_group *group,
-                                 int64_t lines, int64_t filters) {
-  const int64_t places = p->step->in[ERT_UNROLLED_PLACES]->shape[0], values = p->step->in[ERT_UNROLLED_VALUES]->shape[0];
-  if (!within(group->place, group->n_places, places) || !within(group->value, group->n_values, values))
+                                 int64_t lines) {
+  const int64_t batches = p->step->in[ERT_UNROLLED_PLACES]->shape[0], values = p->step->in[ERT_UNROLLED_VALUES]->shape[0];
+  if (!within(group->batch, group->n_batches, batches) || !within(group->value, group->n_values, values))
     return ert_reject(p, "places and values of a group", "ones that are stored",
-                      "%d from place %d and %d from value %d on, of %" PRId64 " and %" PRId64, group->n_places,
-                      group->place, group->n_values, group->value, places, values);
-  const uint8_t *place = s->places + group->place, *owner = s->owners + group->value;
+                      "%d fours from number %d and %d from value %d on, of %" PRId64 " and %" PRId64, group->n_batches,
+                      group->batch, group->n_values, group->value, batches, values);
+  const uint32_t *place = s->places + group->batch;
+  const uint8_t *owner = s->owners + group->value;
   int64_t far = 0, owned = 0;
-  for (int32_t i = 0; i < group->n_places; i += 1 << 16) { /* sums of 32 bits do for so many */
-    const int32_t n = group->n_places - i < 1 << 16 ? group->n_places - i : 1 << 16;
+  for (int32_t i = 0; i < group->n_batches; i += 1 << 16) { /* sums of 32 bits do for so many */
+    const int32_t end = group->n_batches - i < 1 << 16 ? group->n_batches : i + (1 << 16);
     uint32_t on = 0, own = 0;
-    for (int32_t k = 0; k < n; k++) on += place[i + k] >> 5, own += place[i + k] & 31u;
+    for (int32_t k = i; k < end; k++) {
+      on += (place[k] & 63) + (place[k] >> 8 & 63) + (place[k] >> 16 & 63) + (place[k] >> 24 & 63);
+      own += ert_unrolled_values(place[k]);
+    }
     far += on, owned += own;
   }
   uint8_t largest = 0;
-  for (int32_t i = 0; i < group->n_values; i++) largest = owner[i] > largest ? owner[i] : largest;
-  if (group->n_places > 0 && place[0] >> 5 == 0)
-    return ert_reject(p, "first place of a group", "one of its tile", "the one before");
-  if (far > lines)
+  for (int32_t i = 0; i < group->n_values; i++) {
+    const uint8_t filter = owner[i] & ERT_UNROLLED_OWNER;
+    largest = filter > largest ? filter : largest;
+  }
+  if (group->n_batches > 0 && far >= lines)
     return ert_reject(p, "places of a group", "ones of its tile", "number %" PRId64 " of %" PRId64, far, lines);
   if (owned != group->n_values)
     return ert_reject(p, "values of a group", "as many as its places tell", "%d, not %" PRId64, group->n_values, owned);
-  if (group->n_values > 0 && largest >= filters)
-    return ert_reject(p, "filter of a value", "one of its group", "%d of %" PRId64, largest, filters);
+  if (group->n_values > 0 && largest >= group->filters)
+    return ert_reject(p, "owner of a value", "a filter of its group", "%d of %d", largest, group->filters);
   return EDGERT_OK;
 }
 
@@ -53,7 +58,7 @@ edgert_status ert_unrolled_stream_read(const ert_prepare *p, const ert_sparse_ge
   const int64_t filters = step->out[0]->shape[1];
   if (!ert_dtype_reduced(values->dtype)) ERT_TRY(ert_expect_dtype(p, values, EDGERT_F32));
   ERT_TRY(ert_expect_dtype(p, owners, EDGERT_U8));
-  ERT_TRY(ert_expect_dtype(p, places, EDGERT_U8));
+  ERT_TRY(ert_expect_dtype(p, places, EDGERT_U32));
   ERT_TRY(ert_expect_dtype(p, groups, EDGERT_I32));
   const int64_t rows = groups->rank == 3 ? groups->shape[1] : 0, least = step->out[0]->elements > 0;
   ERT_TRY(ert_expect_shape(p, values, 1, values->shape));
@@ -63,7 +68,7 @@ edgert_status ert_unrolled_stream_read(const ert_prepare *p, const ert_sparse_ge
   if (rows < least * g->g.groups || rows % g->g.groups != 0)
     return ert_reject(p, "groups of filters", "as many of each group", "%" PRId64 " of %" PRId64, rows, g->g.groups);
   if (!owners->constant || !places->constant || !groups->constant)
-    return ert_reject(p, "filters, places and groups", "constants", "values that are computed");
+    return ert_reject(p, "owners, places and groups", "constants", "values that are computed");
   if (step->n_in > ERT_UNROLLED_BIAS && step->in[ERT_UNROLLED_BIAS]) {
     ERT_TRY(ert_expect_dtype(p, step->in[ERT_UNROLLED_BIAS], EDGERT_F32));
     ERT_TRY(ert_expect_shape(p, step->in[ERT_UNROLLED_BIAS], 1, &filters));
@@ -86,7 +91,7 @@ edgert_status ert_unrolled_stream_read(const ert_prepare *p, const ert_sparse_ge
                         g->g.filters);
     if ((i + 1) % out->each == 0) of_group = 0;
   }
-  int64_t place = 0, value = 0; /* where the group before ends: each is looked at once, so time is that of reading all */
+  int64_t batch = 0, value = 0; /* where the group before ends: each is looked at once, so time is that of reading all */
   for (int64_t tile = 0; tile < g->tiles; tile++)
     for (int64_t i = 0; i < rows; i++) {
       const ert_unrolled_group group = ert_unrolled_group_at(out, tile, i);
@@ -94,13 +99,12 @@ edgert_status ert_unrolled_stream_read(const ert_prepare *p, const ert_sparse_ge
           group.filters != ert_unrolled_group_at(out, 0, i).filters)
         return ert_reject(p, "filters of a group", "1 to 28, in each tile the same", "%d", group.filters);
       const int64_t lines = ert_min64(g->tile, g->g.channels - tile * g->tile) * taps;
-      if (group.place < place || group.value < value)
+      if (group.batch < batch || group.value < value)
         return ert_reject(p, "places and values of a group", "ones behind those of the group before",
-                          "from place %d and value %d on, not from %" PRId64 " and %" PRId64, group.place, group.value,
-                          place, value);
-      ERT_TRY(prove_group(p, out, &group, lines, group.filters));
-      place = (int64_t)group.place + group.n_places, value = (int64_t)group.value + group.n_values;
-      out->n_places = ert_max64(out->n_places, group.n_places);
+                          "from %d and %d on, not from %" PRId64 " and %" PRId64, group.batch, group.value, batch, value);
+      ERT_TRY(prove_group(p, out, &group, lines));
+      batch = (int64_t)group.batch + group.n_batches, value = (int64_t)group.value + group.n_values;
+      out->n_batches = ert_max64(out->n_batches, group.n_batches);
       out->n_values = ert_max64(out->n_values, group.n_values);
     }
   return EDGERT_OK;

@@ -9,7 +9,7 @@
 enum {
   ERT_UNROLLED_X,
   ERT_UNROLLED_VALUES,
-  ERT_UNROLLED_OWNERS, /* of the values: filters of the group */
+  ERT_UNROLLED_OWNERS,
   ERT_UNROLLED_PLACES,
   ERT_UNROLLED_GROUPS,
   ERT_UNROLLED_BIAS,
@@ -19,16 +19,17 @@ enum {
 
 /* What a group of filters has in a tile, as `groups` has it. */
 typedef struct ert_unrolled_group {
-  int32_t filters, place, n_places, value, n_values;
+  int32_t filters, batch, n_batches, value, n_values;
 } ert_unrolled_group;
 
 typedef struct ert_unrolled_stream {
   ert_weights weights; /* how values are stored */
-  const uint8_t *places, *owners;
+  const uint32_t *places;
+  const uint8_t *owners;
   const int32_t *groups;
   int64_t groups_tile, groups_row; /* elements between neighbours */
   int64_t each;                    /* groups of filters of a group of the convolution */
-  int64_t n_places, n_values;      /* of a group in a tile, at most */
+  int64_t n_batches, n_values;     /* of a group in a tile, at most */
 } ert_unrolled_stream;
 
 /* Proves types and shapes of the stream and the bias; and, unless the output is empty, that groups follow one another,

@@ -19,17 +19,19 @@ ERT_INLINE void unrolled_begin(const ert_unrolled *u, const float *sums, float (
 }
 
 ERT_INLINE void unrolled_add(const ert_unrolled *u, const float *x, float (*acc)[ERT_UNROLLED_LANES]) {
-  const int32_t *offset = u->offsets - 1;
-  const uint8_t *filter = u->filters;
+  const int32_t *offset = u->offsets;
+  const uint8_t *owner = u->owners;
   const float *value = u->values;
-  for (size_t i = 0; i < u->n_places; i++) {
-    offset += u->places[i] >> 5;
-    const float *from = (const float *)(const void *)((const char *)x + *offset);
-    vf inputs[V16];
-    for (int v = 0; v < V16; v++) inputs[v] = vload(from + v * VL);
-    for (size_t n = u->places[i] & 31; n > 0; n--, filter++, value++) {
-      float *sum = acc[*filter];
-      for (int v = 0; v < V16; v++) vstore(sum + v * VL, vload(sum + v * VL) + inputs[v] * *value);
+  for (size_t i = 0; i < u->n_batches; i++) {
+    const float *from[4];
+    for (int k = 0; k < 4; k++) {
+      offset += u->places[i] >> 8 * k & ERT_UNROLLED_FAR;
+      from[k] = (const float *)(const void *)((const char *)x + *offset);
+    }
+    for (uint32_t n = ert_unrolled_values(u->places[i]); n > 0; n--, owner++, value++) {
+      float *sum = acc[*owner & ERT_UNROLLED_OWNER];
+      const float *inputs = from[*owner >> 5 & 3];
+      for (int v = 0; v < V16; v++) vstore(sum + v * VL, vload(sum + v * VL) + vload(inputs + v * VL) * *value);
     }
   }
 }

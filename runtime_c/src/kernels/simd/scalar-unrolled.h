@@ -3,11 +3,15 @@
 #define ERT_KERNELS_SIMD_SCALAR_UNROLLED_H
 
 static float unrolled_sum(const ert_unrolled *u, size_t filter, const float *x, float sum) {
-  const int32_t *offset = u->offsets - 1;
-  for (size_t i = 0, value = 0; i < u->n_places; i++) {
-    offset += u->places[i] >> 5;
-    for (size_t end = value + (u->places[i] & 31); value < end; value++)
-      if (u->filters[value] == filter) sum += u->values[value] * *(const float *)((const char *)x + *offset);
+  const int32_t *offset = u->offsets;
+  for (size_t i = 0, value = 0; i < u->n_batches; i++) {
+    float inputs[4];
+    for (int k = 0; k < 4; k++) {
+      offset += u->places[i] >> 8 * k & ERT_UNROLLED_FAR;
+      inputs[k] = *(const float *)((const char *)x + *offset);
+    }
+    for (size_t end = value + ert_unrolled_values(u->places[i]); value < end; value++)
+      if ((u->owners[value] & ERT_UNROLLED_OWNER) == filter) sum += u->values[value] * inputs[u->owners[value] >> 5 & 3];
   }
   return sum;
 }

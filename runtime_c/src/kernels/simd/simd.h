@@ -269,16 +269,22 @@ typedef struct ert_unrolled_vector {
  * registers while the places pass by at which any of the filters has weights; where the instruction set has a generator
  * (unroll-avx512.h) and there is memory for it, as instructions that are made of them first.
  *
- * A place is a channel of the tile and a tap. Each byte of `places` tells how many places further on the next one is, in its
- * upper three bits, and how many of the filters have a weight there; `filters` and `values` are those, one after another. */
-enum { ERT_UNROLLED_FILTERS = 28, ERT_UNROLLED_LANES = 16 };
+ * A place is a channel of the tile and a tap. They come in batches of four, whose inputs are loaded at once. The lower six
+ * bits of the four bytes of one of `places` tell how many places further on each is, the others how many values the batch has.
+ * An owner is the filter that a value is of, and which of the four places it is at, times 32. */
+enum { ERT_UNROLLED_FILTERS = 28, ERT_UNROLLED_LANES = 16, ERT_UNROLLED_FAR = 63, ERT_UNROLLED_OWNER = 31 };
+
+static inline uint32_t ert_unrolled_values(uint32_t batch) {
+  return (batch >> 6 & 3) | (batch >> 12 & 12) | (batch >> 18 & 48) | (batch >> 24 & 192);
+}
 
 typedef struct ert_unrolled {
   const float *x;
   const int32_t *offsets; /* bytes from x to each place */
-  const uint8_t *places, *filters;
+  const uint32_t *places;
+  const uint8_t *owners;
   const float *values;
-  size_t n_places, n_values, n_filters;
+  size_t n_batches, n_values, n_filters;
   const ert_unrolled_vector *vectors;
   size_t n_vectors;
   bool first, last, together; /* of the tiles; whether outputs move together, leaving lanes out that are none */
@@ -400,7 +406,7 @@ typedef struct ert_simd {
                        size_t n); /* of y whole blocks of 16 are written */
   void (*sparse_matrix)(const ert_sparse_matrix *m);
   void (*unrolled)(const ert_unrolled *u);
-  size_t (*unrolled_bytes)(size_t places, size_t values); /* of the instructions; NULL: none are generated */
+  size_t (*unrolled_bytes)(size_t batches, size_t values); /* of the instructions; NULL: none are generated */
   void (*winograd_input)(const ert_winograd_input *in);
   void (*winograd_weights)(const ert_winograd_weights *w);
   void (*winograd_multiply)(const ert_winograd_product *d);

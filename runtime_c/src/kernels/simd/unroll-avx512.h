@@ -1,13 +1,17 @@
 /* Instructions for AVX-512 out of a stream of non-zeros: the weights' places are in the code, so no index is read and no loop
  * ends while they are multiplied.
  *
- * Registers 0 to 27 have the sums of sixteen positions of as many filters. Each place that some filter has a weight at is one
- * load; each weight is one multiply-add, which broadcasts it from where the bundle has it. So products are the limit: one a
- * cycle where vectors of 512 bits are multiplied one a cycle. The code is made anew for each strip, and lies in cache then. */
+ * Registers 0 to 27 have the sums of sixteen positions of as many filters, the last four the inputs of four places. Each
+ * place is one load, and each weight is one multiply-add that broadcasts it from where the bundle has it, so products are the
+ * limit: one a cycle where vectors of 512 bits are multiplied one a cycle.
+ *
+ * The code is a frame, which begins and ends the sums of 28 filters and is entered where it does so for as many as a group
+ * has, and the group's body. Bodies are made anew for each strip, one over the other, and stay in the cache meanwhile. */
 #ifndef ERT_KERNELS_SIMD_UNROLL_AVX512_H
 #define ERT_KERNELS_SIMD_UNROLL_AVX512_H
 
-/* What the code is called with. In registers: rdi, rsi, rdx, rcx, r8, r9. */
+/* What the code is called with, for one vector; in registers: rdi, rsi, rdx, rcx, r8, r9. `to` and `residual` are those of
+ * the last filter. */
 typedef struct unrolled_ends {
   int64_t y_filter, residual_filter; /* bytes */
   uint64_t valid, stored;
@@ -17,36 +21,39 @@ typedef void (*unrolled_code)(const float *x, const float *values, const float *
                               const unrolled_ends *ends);
 
 enum {
-  UNROLLED_X = 31,    /* registers: the inputs of a place, */
-  UNROLLED_LO = 28,   /* limits of outputs */
+  UNROLLED_INPUT = 28, /* the first register of inputs; behind all products two of them have limits of outputs */
+  UNROLLED_LO = 28,
   UNROLLED_HI = 29,
   UNROLLED_REACH = 256, /* values that a displacement of one byte tells apart */
-  UNROLLED_PLACE = 10,  /* bytes of a load, of a multiply-add, and of all that a value or a place may need */
-  UNROLLED_VALUE = 8,
-  UNROLLED_FIXED = 2048, /* of the beginning and the end */
+  UNROLLED_BEGIN = 10,  /* bytes that begin a sum */
+  UNROLLED_LOAD = 10,   /* of a load, and of a multiply-add */
+  UNROLLED_PRODUCT = 8,
+  UNROLLED_FRAME = 6144, /* of all that is fixed, and what is written behind the end */
+  UNROLLED_AHEAD = 128,  /* owners of values that are read at once, at most */
 };
 
 /* General registers as instructions number them. */
-enum { RCX = 1, RDX = 2, RSI = 6, RDI = 7, R8 = 8, R9 = 9, R10 = 10, R11 = 11 };
+enum { RCX = 1, RDX = 2, RDI = 7, R8 = 8, R9 = 9 };
 
-static size_t unrolled_bytes(size_t places, size_t values) {
-  const size_t steps = (places + values) / (UNROLLED_REACH / 2) + 1;
-  return UNROLLED_FIXED + places * UNROLLED_PLACE + values * UNROLLED_VALUE + steps * 8;
+static size_t unrolled_bytes(size_t batches, size_t values) {
+  const size_t steps = values / (UNROLLED_REACH / 2) + 1; /* of rsi */
+  return UNROLLED_FRAME + batches * 4 * UNROLLED_LOAD + values * UNROLLED_PRODUCT + steps * 7;
 }
 
-/* An instruction of 512 bits: an operation of one of the opcode maps with a mandatory prefix, a destination (or source of a
- * store), a first operand (0: none), and memory at base + disp, or a register if `base` is negative. */
+/* An operation of one of the opcode maps, with its mandatory prefix. */
 typedef struct unrolled_op {
   uint8_t map, prefix, code;
 } unrolled_op;
 
 static const unrolled_op unrolled_load = {1, 0, 0x10}, unrolled_store = {1, 0, 0x11}, unrolled_plus = {1, 0, 0x58},
                          unrolled_least = {1, 0, 0x5d}, unrolled_most = {1, 0, 0x5f}, unrolled_splat = {2, 1, 0x18},
-                         unrolled_pack = {2, 1, 0x8a}, unrolled_fma = {2, 1, 0xb8}, unrolled_xor = {1, 1, 0xef};
+                         unrolled_pack = {2, 1, 0x8a}, unrolled_xor = {1, 1, 0xef};
 
-ERT_INLINE uint8_t *unrolled_evex(uint8_t *p, unrolled_op op, int to, int first, int base, int disp, int mask,
-                                  bool zeroed) {
+/* An instruction of 512 bits: destination (or source of a store), first operand (0: none), and memory at base + disp32, or
+ * register number -1 - base; under a mask (0: none), whose other lanes become zeros. */
+ERT_INLINE uint8_t *unrolled_evex(uint8_t *p, unrolled_op op, int to, int first, int base, int disp, int mask) {
   const int rm = base < 0 ? -1 - base : base;
+  const bool zeroed = mask > 0 && op.code != unrolled_store.code;
   *p++ = 0x62;
   *p++ = (uint8_t)((~to >> 3 & 1) << 7 | (base < 0 ? ~rm >> 4 & 1 : 1) << 6 | (~rm >> 3 & 1) << 5 |
                    (~to >> 4 & 1) << 4 | op.map);
@@ -66,88 +73,130 @@ ERT_INLINE uint8_t *unrolled_put(uint8_t *p, const char *bytes, size_t n) {
 }
 #define UNROLLED_PUT(p, bytes) unrolled_put(p, bytes, sizeof bytes - 1)
 
-static uint8_t *unrolled_prologue(const ert_unrolled *u, uint8_t *p) {
-  p = UNROLLED_PUT(p, "\xf3\x0f\x1e\xfa"); /* endbr64 */
-  for (int f = 0; f < (int)u->n_filters; f++)
+/* From the place behind `p`, which has the four bytes of the distance, to `there`. */
+ERT_INLINE uint8_t *unrolled_jump(uint8_t *p, const uint8_t *there) {
+  const int32_t distance = (int32_t)(there - (p + 4));
+  memcpy(p, &distance, 4);
+  return p + 4;
+}
+
+/* The frame. */
+typedef struct unrolled_frame {
+  uint8_t *whole, *part; /* where 28 sums are ended, of a vector whose lanes are all valid or not */
+  size_t each[2];        /* bytes for one of them */
+  uint8_t *begin, *body; /* where 28 sums are begun; behind that */
+} unrolled_frame;
+
+/* Each output: add the residual, limit, store. Those of whole vectors fetch what the next vector stores. Where outputs move
+ * together, lanes that are none are left out. */
+static uint8_t *unrolled_finish(const ert_unrolled *u, uint8_t *p, bool whole) {
+  const int mask = whole ? 0 : 2;
+  for (int f = ERT_UNROLLED_FILTERS - 1; f >= 0; f--) {
+    if (!u->last) {
+      p = unrolled_evex(p, unrolled_store, f, 0, RCX, f * 64, 0);
+      continue;
+    }
+    if (u->together && !whole) p = unrolled_evex(p, unrolled_pack, f, 0, -1 - f, 0, 1);
+    if (u->residual) p = unrolled_evex(p, unrolled_plus, f, f, R8, 0, mask);
+    if (u->lo > -INFINITY) p = unrolled_evex(p, unrolled_most, f, UNROLLED_LO, -1 - f, 0, 0);
+    if (u->hi < INFINITY) p = unrolled_evex(p, unrolled_least, f, UNROLLED_HI, -1 - f, 0, 0);
+    p = unrolled_evex(p, unrolled_store, f, 0, RCX, 0, mask);
+    if (whole) p = UNROLLED_PUT(p, "\x0f\x0d\x49\x40"); /* prefetchw [rcx + 64] */
+    p = UNROLLED_PUT(p, "\x4c\x29\xd1");                /* sub rcx, r10 */
+    if (u->residual) p = UNROLLED_PUT(p, "\x4d\x29\xd8"); /* sub r8, r11 */
+  }
+  return UNROLLED_PUT(p, "\xc5\xf8\x77\xc3"); /* vzeroupper, ret */
+}
+
+static uint8_t *unrolled_make_frame(const ert_unrolled *u, unrolled_frame *f) {
+  uint8_t *p = u->code;
+  f->whole = p;
+  p = unrolled_finish(u, p, true);
+  f->each[0] = (size_t)(p - 4 - f->whole) / ERT_UNROLLED_FILTERS;
+  f->part = p;
+  p = unrolled_finish(u, p, false);
+  f->each[1] = (size_t)(p - 4 - f->part) / ERT_UNROLLED_FILTERS;
+  f->begin = p;
+  for (int i = ERT_UNROLLED_FILTERS - 1; i >= 0; i--)
     if (!u->first)
-      p = unrolled_evex(p, unrolled_load, f, 0, RDX, f * 64, 0, false);
+      p = unrolled_evex(p, unrolled_load, i, 0, RDX, i * 64, 0);
     else if (u->bias)
-      p = unrolled_evex(p, unrolled_splat, f, 0, RDX, f * 4, 0, false);
+      p = unrolled_evex(p, unrolled_splat, i, 0, RDX, i * 4, 0);
     else
-      p = unrolled_evex(p, unrolled_xor, f, f, -1 - f, 0, 0, false);
-  return UNROLLED_PUT(p, "\x48\x81\xc6\x00\x02\x00\x00"); /* add rsi, 512: displacements are signed */
+      p = UNROLLED_PUT(unrolled_evex(p, unrolled_xor, i, i, -1 - i, 0, 0), "\x0f\x1f\x40\x00"); /* nop of four bytes */
+  f->body = p = UNROLLED_PUT(p, "\x48\x81\xc6\x00\x02\x00\x00"); /* add rsi, 512: displacements are signed */
+  return p;
 }
 
-/* Of each output: add the residual, limit, store. Outputs that move together leave lanes out that are none. */
-static uint8_t *unrolled_epilogue(const ert_unrolled *u, uint8_t *p) {
-  if (!u->last) {
-    for (int f = 0; f < (int)u->n_filters; f++) p = unrolled_evex(p, unrolled_store, f, 0, RCX, f * 64, 0, false);
-    return UNROLLED_PUT(p, "\xc5\xf8\x77\xc3"); /* vzeroupper, ret */
+/* Behind the products: masks and limits, and on to where the sums are ended. */
+static uint8_t *unrolled_tail(const ert_unrolled *u, const unrolled_frame *f, uint8_t *p) {
+  const size_t skipped = ERT_UNROLLED_FILTERS - u->n_filters;
+  if (u->last) {
+    p = UNROLLED_PUT(p, "\x4d\x8b\x11\x4d\x8b\x59\x08");                     /* mov r10, [r9]; r11, [r9 + 8] */
+    p = UNROLLED_PUT(p, "\xc4\xc1\xf8\x90\x49\x10\xc4\xc1\xf8\x90\x51\x18"); /* kmovq k1, [r9 + 16]; k2, [r9 + 24] */
+    if (u->lo > -INFINITY) p = unrolled_evex(p, unrolled_splat, UNROLLED_LO, 0, R9, 32, 0);
+    if (u->hi < INFINITY) p = unrolled_evex(p, unrolled_splat, UNROLLED_HI, 0, R9, 36, 0);
+    p = UNROLLED_PUT(p, "\x41\x81\x79\x10\xff\xff\x00\x00\x0f\x85"); /* cmp dword [r9 + 16], 0xffff; jne */
+    p = unrolled_jump(p, f->part + skipped * f->each[1]);
   }
-  const bool above = u->lo > -INFINITY, below = u->hi < INFINITY;
-  p = UNROLLED_PUT(p, "\x4d\x8b\x11\x4d\x8b\x59\x08");             /* mov r10, [r9]; mov r11, [r9 + 8] */
-  p = UNROLLED_PUT(p, "\xc4\xc1\xf8\x90\x49\x10\xc4\xc1\xf8\x90\x51\x18"); /* kmovq k1, [r9 + 16]; k2, [r9 + 24] */
-  if (above) p = unrolled_evex(p, unrolled_splat, UNROLLED_LO, 0, R9, 32, 0, false);
-  if (below) p = unrolled_evex(p, unrolled_splat, UNROLLED_HI, 0, R9, 36, 0, false);
-  for (int f = 0; f < (int)u->n_filters; f++) {
-    if (u->together) p = unrolled_evex(p, unrolled_pack, f, 0, -1 - f, 0, 1, true);
-    if (u->residual) p = unrolled_evex(p, unrolled_plus, f, f, R8, 0, 2, true);
-    if (above) p = unrolled_evex(p, unrolled_most, f, UNROLLED_LO, -1 - f, 0, 0, false);
-    if (below) p = unrolled_evex(p, unrolled_least, f, UNROLLED_HI, -1 - f, 0, 0, false);
-    p = unrolled_evex(p, unrolled_store, f, 0, RCX, 0, 2, false);
-    p = UNROLLED_PUT(p, "\x4c\x01\xd1\x4d\x01\xd8"); /* add rcx, r10; add r8, r11 */
-  }
-  return UNROLLED_PUT(p, "\xc5\xf8\x77\xc3");
+  return unrolled_jump(UNROLLED_PUT(p, "\xe9"), f->whole + skipped * f->each[0]);
 }
 
-/* Up to eight multiply-adds at once, each in eight bytes: sum number f += x * [rsi + 4 (at - 128)]. The bytes are a prefix
- * that does nothing, the four of EVEX, opcode, operands and displacement; the sum's number is in bits 0 to 2 of the operands'
- * middle, and inverted in two of the second. */
-ERT_INLINE __m512i unrolled_products(__m512i filters, __m512i displaced) {
-  const __m512i low = _mm512_and_si512(_mm512_slli_epi64(filters, 51), _mm512_set1_epi64(INT64_C(7) << 51));
-  const __m512i bit3 = _mm512_and_si512(_mm512_slli_epi64(filters, 20), _mm512_set1_epi64(INT64_C(8) << 20));
-  const __m512i bit4 = _mm512_and_si512(_mm512_slli_epi64(filters, 16), _mm512_set1_epi64(INT64_C(16) << 16));
-  return _mm512_ternarylogic_epi64(_mm512_or_si512(low, displaced), bit3, bit4, 0x96);
+/* Eight multiply-adds, each in eight bytes: sum += input * [rsi + 4 (number - 128)]. The bytes are a prefix that does
+ * nothing, the four of EVEX, opcode, operands and displacement. An owner is a sum, whose number is in the operands' bits and
+ * inverted in two of the second byte, and an input, inverted in the third one. */
+ERT_INLINE __m512i unrolled_products(__m128i owners, __m512i displaced) {
+  const __m512i owner = _mm512_cvtepu8_epi64(owners);
+  const __m512i low = _mm512_and_si512(_mm512_slli_epi64(owner, 51), _mm512_set1_epi64(INT64_C(7) << 51));
+  const __m512i third = _mm512_and_si512(_mm512_slli_epi64(owner, 20), _mm512_set1_epi64(INT64_C(8) << 20));
+  const __m512i fourth = _mm512_and_si512(_mm512_slli_epi64(owner, 16), _mm512_set1_epi64(INT64_C(16) << 16));
+  const __m512i input = _mm512_and_si512(_mm512_slli_epi64(owner, 22), _mm512_set1_epi64(INT64_C(3) << 27));
+  const __m512i sum = _mm512_ternarylogic_epi64(low, third, fourth, 0x96);
+  return _mm512_ternarylogic_epi64(sum, input, displaced, 0x96);
 }
 
 static uint8_t *unrolled_body(const ert_unrolled *u, uint8_t *p) {
-  /* ds; vfmadd231ps zmm0, zmm31, [rsi - 512]{1to16}, for filters 0 to 7 displaced one after the other */
-  const uint64_t product = UINT64_C(0x8046b85005f2623e);
+  /* vfmadd231ps zmm0, zmm28, [rsi - 512]{1to16}, eight displaced one after the other */
   const __m512i each = _mm512_setr_epi64(0, INT64_C(1) << 56, INT64_C(2) << 56, INT64_C(3) << 56, INT64_C(4) << 56,
                                          INT64_C(5) << 56, INT64_C(6) << 56, INT64_C(7) << 56);
-  const __m512i first = _mm512_add_epi64(each, _mm512_set1_epi64((long long)product));
-  uint64_t load; /* vmovups zmm31, [rdi + disp32] */
-  memcpy(&load, "\x62\x61\x7c\x48\x10\xbf\0", 8);
-  const uint8_t *filter = u->filters, *end = u->filters + u->n_values;
-  const int32_t *offset = u->offsets - 1;
+  const __m512i first = _mm512_add_epi64(each, _mm512_set1_epi64((long long)UINT64_C(0x8046b8501df2623e)));
+  const __m512i eight = _mm512_set1_epi64(INT64_C(8) << 56);
+  uint8_t loads[64] = {0}; /* four of them, displaced by 32 bits each */
+  for (int i = 0; i < 4; i++) (void)unrolled_evex(loads + i * UNROLLED_LOAD, unrolled_load, UNROLLED_INPUT + i, 0, RDI, 0, 0);
+  const __m512i four = _mm512_loadu_si512(loads);
+  uint8_t rest[2 * UNROLLED_AHEAD] = {0};
+  const uint8_t *owner = u->owners, *end = owner + u->n_values;
+  const int32_t *offset = u->offsets;
   uint32_t at = 0; /* values since rsi moved */
-  for (size_t i = 0; i < u->n_places; i++) {
-    const uint32_t n = u->places[i] & 31;
-    offset += u->places[i] >> 5;
+  for (size_t i = 0; i < u->n_batches; i++) {
+    const uint32_t batch = u->places[i], n = ert_unrolled_values(batch);
+    if (__builtin_expect(end - owner < UNROLLED_AHEAD, 0)) { /* nothing is read behind them */
+      memcpy(rest, owner, (size_t)(end - owner));
+      end = rest + 2 * UNROLLED_AHEAD, owner = rest;
+    }
     if (__builtin_expect(at + n > UNROLLED_REACH, 0)) {
-      p = UNROLLED_PUT(p, "\x48\x81\xc6"); /* add rsi, 4 at */
-      at *= 4;
-      memcpy(p, &at, 4);
-      p += 4;
-      at = 0;
+      const uint32_t bytes = at * 4;
+      p = UNROLLED_PUT(p, "\x48\x81\xc6"); /* add rsi, bytes */
+      memcpy(p, &bytes, 4);
+      p += 4, at = 0;
     }
-    memcpy(p, &load, 8);
-    memcpy(p + 6, offset, 4);
-    p += n > 0 ? UNROLLED_PLACE : 0;
+    _mm512_storeu_si512(p, four);
+    for (int k = 0; k < 4; k++) {
+      offset += batch >> 8 * k & ERT_UNROLLED_FAR;
+      memcpy(p + k * UNROLLED_LOAD + 6, offset, 4);
+    }
+    p += 4 * UNROLLED_LOAD;
     __m512i displaced = _mm512_add_epi64(first, _mm512_set1_epi64((long long)((uint64_t)at << 56)));
-    for (uint32_t k = 0;;) {
-      const size_t left = (size_t)(end - filter) - k;
-      const __m128i eight = __builtin_expect(left >= 8, 1)
-                                ? _mm_loadl_epi64((const __m128i *)(const void *)(filter + k))
-                                : _mm_maskz_loadu_epi8((__mmask16)((1u << left) - 1), filter + k);
-      _mm512_storeu_si512(p + k * UNROLLED_VALUE, unrolled_products(_mm512_cvtepu8_epi64(eight), displaced));
-      k += 8;
-      if (__builtin_expect(k >= n, 1)) break;
-      displaced = _mm512_add_epi64(displaced, _mm512_set1_epi64(INT64_C(8) << 56));
+    const __m128i owners = _mm_loadu_si128((const __m128i *)(const void *)owner);
+    _mm512_storeu_si512(p, unrolled_products(owners, displaced));
+    displaced = _mm512_add_epi64(displaced, eight);
+    _mm512_storeu_si512(p + 8 * UNROLLED_PRODUCT, unrolled_products(_mm_srli_si128(owners, 8), displaced));
+    for (uint32_t k = 16; k < n; k += 8) {
+      displaced = _mm512_add_epi64(displaced, eight);
+      const __m128i more = _mm_loadl_epi64((const __m128i *)(const void *)(owner + k));
+      _mm512_storeu_si512(p + k * UNROLLED_PRODUCT, unrolled_products(more, displaced));
     }
-    p += n * UNROLLED_VALUE;
-    filter += n;
-    at += n;
+    p += n * UNROLLED_PRODUCT, owner += n, at += n;
   }
   return p;
 }
@@ -157,16 +206,19 @@ static void unrolled_run(const ert_unrolled *u) {
     unrolled_walk(u);
     return;
   }
-  uint8_t *p = unrolled_body(u, unrolled_prologue(u, u->code));
-  unrolled_epilogue(u, p);
-  const unrolled_code run = (unrolled_code)(uintptr_t)(u->code + u->executable);
+  unrolled_frame frame;
+  uint8_t *p = unrolled_make_frame(u, &frame);
+  (void)unrolled_tail(u, &frame, unrolled_body(u, p));
+  const uint8_t *begin = frame.begin + (ERT_UNROLLED_FILTERS - u->n_filters) * UNROLLED_BEGIN + u->executable;
+  const unrolled_code run = (unrolled_code)(uintptr_t)begin;
   unrolled_ends ends = {.y_filter = u->y_filter * 4, .residual_filter = u->residual_filter * 4, .lo = u->lo, .hi = u->hi};
+  const ptrdiff_t last = (ptrdiff_t)u->n_filters - 1;
   for (size_t v = 0; v < u->n_vectors; v++) {
     const ert_unrolled_vector *at = u->vectors + v;
     float *sums = u->sums + v * u->n_filters * ERT_UNROLLED_LANES;
     ends.valid = at->valid, ends.stored = at->stored;
-    run(u->x + at->x, u->values, u->first ? u->bias : sums, u->last ? u->y + at->y : sums,
-        u->residual ? u->residual + at->residual : NULL, &ends);
+    run(u->x + at->x, u->values, u->first ? u->bias : sums, u->last ? u->y + at->y + last * u->y_filter : sums,
+        u->residual ? u->residual + at->residual + last * u->residual_filter : NULL, &ends);
   }
 }
 
