@@ -25,18 +25,19 @@ _LEAST = 32  # vectors of a strip that make up for making its instructions
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unrolled:
-    """The non-zeros of a constant: tile by tile, in a tile by group of filters, in a group by place (channel of the
-    tile, then tap), at a place by filter.
+    """The non-zeros of a constant: tile by tile, in a tile by group of filters, in a group by tap, of a tap by channel
+    of the tile, of that by filter.
 
-    Places come in batches of four. values f32 [entries], owners u8 [entries]: filter of the group, plus 32 times the
-    place's number in its batch; places u32 [batches]: of each of four bytes the lower six bits, how many places further
-    on the next one is, the others how many entries the batch has; groups i32 [tiles, groups, 5]: how many filters each
-    has, where its batches begin and how many these are, the same of its entries.
+    The channels of a tap at which a group has any come in batches of four. values f32 [entries], owners u8 [entries]:
+    filter of the group, plus 32 times the channel's number in its batch; batches u32 [n]: of each of four bytes the
+    lower six bits, how many channels further on the next one is, the others how many entries the batch has; groups i32
+    [tiles, groups, 4 + taps]: how many filters each has, where its batches and its entries begin, how many entries
+    these are, and how many batches each tap has.
     """
 
     values: np.ndarray
     owners: np.ndarray
-    places: np.ndarray
+    batches: np.ndarray
     groups: np.ndarray
 
 
@@ -105,43 +106,37 @@ def unrolled_stream(weights: np.ndarray, channels: int, of: int) -> Unrolled:
     filters, depth, taps = weights.shape[0] // of, weights.shape[1], prod(weights.shape[2:])
     sizes, tiles = group_sizes(filters), -(-depth // channels)
     each, own = len(sizes), max(sizes)
-    # [tiles, groups, own filters, places of a tile], with zeros for filters and channels that there are none of
-    padded = np.zeros((of, each, own, tiles * channels * taps), np.float32)
+    # [tiles, groups, taps, channels, own filters], with zeros for filters and channels that there are none of
+    padded = np.zeros((of, each, own, tiles * channels, taps), np.float32)
     for i, (end, size) in enumerate(zip(np.cumsum(sizes), sizes, strict=True)):
-        padded[:, i, :size, : depth * taps] = weights.reshape(of, filters, -1)[:, end - size : end]
-    walked = padded.reshape(of * each, own, tiles, channels * taps).transpose(2, 0, 3, 1)
+        padded[:, i, :size, :depth] = weights.reshape(of, filters, depth, taps)[:, end - size : end]
+    walked = padded.reshape(of * each, own, tiles, channels, taps).transpose(2, 0, 4, 3, 1)
     found = np.flatnonzero(walked)
     values = np.ascontiguousarray(walked).reshape(-1)[found]
-    place, owner = np.divmod(found, own)  # of all tiles and groups
+    place, owner = np.divmod(found, own)  # of all tiles, groups and taps
     first = np.flatnonzero(np.diff(place, prepend=-1))  # entries with which a place begins
     counts = np.diff(first, append=found.size)
-    group, at = np.divmod(place[first], channels * taps)
+    run, at = np.divmod(place[first], channels)  # of the places of a tap
     forward = np.diff(at, prepend=0)
-    fresh = np.flatnonzero(np.diff(group, prepend=-1))  # places with which a group begins
+    fresh = np.flatnonzero(np.diff(run, prepend=-1))  # places with which a run begins
     forward[fresh] = at[fresh]
-    skipped = np.maximum(forward - 1, 0) // _FAR  # places of no entries on the way
-    # Each group's places fill whole batches.
-    used = np.bincount(group, skipped + 1, tiles * of * each).astype(np.int64)
-    batches = -(-used // _BATCH)
-    number = np.cumsum(skipped + 1) - 1 - np.repeat(np.cumsum(used) - used, used)[np.cumsum(skipped + 1) - 1]
-    stored = (np.cumsum(batches) - batches)[group] * _BATCH + number
-    further = np.zeros(int(batches.sum()) * _BATCH, np.int64)
-    counted = np.zeros_like(further)
-    further[_spread(stored, skipped)] = _FAR
+    skipped = np.maximum(forward - 1, 0) // _FAR  # places without entries on the way to each
+    ends = np.cumsum(skipped + 1)
+    used = np.bincount(run, skipped + 1, tiles * of * each * taps).astype(np.int64)
+    batches = -(-used // _BATCH)  # each run's places fill whole batches
+    stored = ends - 1 + (np.cumsum(batches * _BATCH - used) - (batches * _BATCH - used))[run]
+    further, counted = (np.zeros(int(batches.sum()) * _BATCH, np.int64) for _ in range(2))
+    between = np.arange(ends[-1] if ends.size else 0)  # all places, of which those on the way are _FAR further on
+    on_the_way = np.setdiff1d(between, ends - 1, assume_unique=True)
+    further[on_the_way + np.repeat(stored - ends + 1, skipped)] = _FAR
     further[stored], counted[stored] = forward - _FAR * skipped, counts
     own_batch = counted.reshape(-1, _BATCH).sum(1, keepdims=True) >> np.arange(0, 2 * _BATCH, 2) & 3
-    places = (further.reshape(-1, _BATCH) | own_batch << 6).astype(np.uint8).reshape(-1).view("<u4")
-    table = np.zeros((tiles * of * each, 5), np.int32)
+    packed = (further.reshape(-1, _BATCH) | own_batch << 6).astype(np.uint8).reshape(-1).view("<u4")
+    table = np.zeros((tiles * of * each, 4 + taps), np.int32)
     table[:, 0] = sizes * (tiles * of)
-    table[:, 2] = batches
-    table[:, 4] = np.bincount(group, counts, len(table))
-    table[:, 1], table[:, 3] = np.cumsum(table[:, 2]) - table[:, 2], np.cumsum(table[:, 4]) - table[:, 4]
+    table[:, 3] = np.bincount(run // taps, counts, len(table))
+    table[:, 4:] = batches.reshape(-1, taps)
+    table[:, 1] = np.cumsum(table[:, 4:].sum(1)) - table[:, 4:].sum(1)
+    table[:, 2] = np.cumsum(table[:, 3]) - table[:, 3]
     owners = (owner + 32 * np.repeat(stored % _BATCH, counts)).astype(np.uint8)
-    return Unrolled(values, owners, places, table.reshape(tiles, of * each, 5))
-
-
-def _spread(stored: np.ndarray, skipped: np.ndarray) -> np.ndarray:
-    """Where the places before each are that are only on the way to it."""
-    return np.repeat(stored - skipped, skipped) + np.arange(skipped.sum()) - np.repeat(
-        np.cumsum(skipped) - skipped, skipped
-    )
+    return Unrolled(values, owners, packed, table.reshape(tiles, of * each, 4 + taps))

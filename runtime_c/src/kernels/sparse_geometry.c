@@ -10,9 +10,6 @@ enum {
   CACHE_LINE = 64 / sizeof(float), /* floats */
   ROW_FLOATS = 64,                 /* rows are not cut for the sake of more rows below this */
   MOST_SHIFTS = 16,
-  UNROLLED_FLOATS = 128 * 1024, /* the inputs of a tile stay in the second-level cache; lines that wide are cut */
-  UNROLLED_WIDE = 4,
-  UNROLLED_LEAST = 16, /* vectors of a strip that are worth generating instructions for */
 };
 
 static int64_t round_up(int64_t n, int64_t unit) { return ert_ceil_divide(n, unit) * unit; }
@@ -137,19 +134,15 @@ static void cut_flat(ert_sparse_geometry *s, ert_sparse_limits limits) {
 }
 
 /* Whether the pixels of each channel are a line of x that begins with a line of the cache and has all of the last one, and
- * the channels are spread over the sets of the first-level cache. */
-static bool in_lines(const ert_sparse_geometry *s, const ert_tensor *x) {
+ * the channels are spread over the sets of the first-level cache. If filters are many it pays to copy them closer together. */
+static bool read_in_place(const ert_sparse_geometry *s, const ert_tensor *x) {
   const ert_conv_geometry *g = &s->unflattened;
   const ert_strides strides = ert_strides_of(x);
   for (int d = 0; d < 3; d++)
     if (g->stride[d] != 1 || g->pad[d] != 0 || g->in[d] != g->out[d]) return false;
+  if (s->lines > 1 || g->filters > g->channels) return false;
   return ert_positions_joined(&strides, g->in) && (uintptr_t)x->data % 64 == 0 && strides.image % CACHE_LINE == 0 &&
          strides.channel % CACHE_LINE == 0 && strides.channel / CACHE_LINE % 8 != 0;
-}
-
-/* If filters are many it pays to copy the channels closer together. */
-static bool read_in_place(const ert_sparse_geometry *s, const ert_tensor *x) {
-  return s->lines == 1 && s->unflattened.filters <= s->unflattened.channels && in_lines(s, x);
 }
 
 edgert_status ert_sparse_together(const ert_prepare *p, int64_t filters, int64_t channels, int64_t tile,
@@ -204,65 +197,6 @@ edgert_status ert_sparse_geometry_read(const ert_prepare *p, bool joined, ert_sp
     cut_flat(out, *limits);
   else
     cut_rows(out, *limits);
-  out->strips = ert_ceil_divide(g->out[1], out->rows);
-  out->runs = out->lines * (out->flat ? (out->line - 1) / out->unflattened.out[2] + 2 : 1);
-  return EDGERT_OK;
-}
-
-/* Strips of as many rows as so many floats of a channel have inputs for, and each worker wants. */
-static void cut_planes(ert_sparse_geometry *s, int64_t floats, int64_t workers) {
-  const int64_t width = s->g.out[2], height = s->g.out[1];
-  s->line = whole_line(s);
-  if (s->lines * s->line > UNROLLED_WIDE * floats) {
-    s->segments = ert_min64(ert_ceil_divide(s->lines * s->line, floats), ert_ceil_divide(width, ROW_FLOATS));
-    s->line = ert_ceil_divide(width, s->segments) + s->reach;
-  }
-  s->rows = height;
-  if (height * s->line >= workers * UNROLLED_LEAST * ERT_UNROLLED_LANES) s->rows = ert_ceil_divide(height, workers);
-  while (s->rows > 1 && (!list_lines(s) || s->lines * s->line > floats)) s->rows -= ert_ceil_divide(s->rows, 8);
-  s->strips = ert_ceil_divide(height, s->rows);
-  s->rows = ert_ceil_divide(height, s->strips);
-  (void)list_lines(s); /* fewer than there were, or those of one row */
-}
-
-/* Whether all vectors of a line can be read where x has them, the last one ending where the line does. */
-static bool read_unrolled_in_place(const ert_sparse_geometry *s, const ert_tensor *x) {
-  const int64_t channel = ert_strides_of(x).channel;
-  return s->g.out[2] >= ERT_UNROLLED_LANES && channel * s->tile <= INT32_MAX / 4 && in_lines(s, x);
-}
-
-edgert_status ert_sparse_geometry_unrolled(const ert_prepare *p, bool joined, ert_sparse_geometry *out) {
-  const ert_tensor *x = p->step->in[0], *y = p->step->out[0];
-  const int64_t *kernel;
-  if (x->rank < 3 || x->rank > 5) return ert_reject(p, "rank of the input", "3 to 5", "%d", x->rank);
-  ERT_TRY(ert_ints(p, "kernel", x->rank - 2u, 1, ERT_SPARSE_KERNEL, &kernel));
-  ert_conv_geometry *g = &out->g;
-  ERT_TRY(ert_conv_geometry_read(p, x, y, kernel, false, g));
-  ERT_TRY(ert_int(p, "channels", 1, INT32_MAX, &out->tile));
-  out->unflattened = *g;
-  out->together = out->deep = out->rows = out->chunk = out->unit = out->segments = 1;
-  out->spread = out->flat = ert_volume(g->kernel) == 1 && joined;
-  out->tile = ert_clamp64(out->tile, 1, ert_max64(g->channels, 1));
-  out->tiles = ert_max64(ert_ceil_divide(g->channels, out->tile), 1);
-  if (!list_lines(out) || out->tile > INT32_MAX / ert_volume(g->kernel))
-    return ert_reject(p, "kernel", "one of at most 256 lines a channel", "more");
-  if (out->flat) {
-    g->out[2] = ert_volume(g->out);
-    g->out[0] = g->out[1] = 1;
-  }
-  find_groups(out);
-  if (y->elements == 0) return EDGERT_OK;
-  out->in_place = out->flat && x->data && read_unrolled_in_place(out, x);
-  const int64_t floats = ert_max64(UNROLLED_FLOATS / out->tile, 1);
-  if (out->flat) {
-    out->unit = ERT_UNROLLED_LANES;
-    const int64_t units = ert_ceil_divide(g->out[2], out->unit);
-    const int64_t most = out->in_place ? units : ert_max64(floats / out->unit, UNROLLED_LEAST);
-    out->segments = ert_max64(ert_ceil_divide(units, most), ert_min64(p->workers, ert_max64(units / UNROLLED_LEAST, 1)));
-    out->line = ert_ceil_divide(units, out->segments) * out->unit;
-  } else {
-    cut_planes(out, floats, p->workers);
-  }
   out->strips = ert_ceil_divide(g->out[1], out->rows);
   out->runs = out->lines * (out->flat ? (out->line - 1) / out->unflattened.out[2] + 2 : 1);
   return EDGERT_OK;

@@ -45,10 +45,6 @@ typedef struct ert_sparse_geometry {
  * of `limits`. `joined`: the positions of images follow one another in all that has the shape of the output. */
 edgert_status ert_sparse_geometry_read(const ert_prepare *p, bool joined, ert_sparse_geometry *out);
 
-/* The same for an unrolled convolution, whose places do not depend on how it is cut: into strips of any number of rows, with
- * lines of any length. */
-edgert_status ert_sparse_geometry_unrolled(const ert_prepare *p, bool joined, ert_sparse_geometry *out);
-
 /* Reads the attribute 'together' of an operator of so many filters and channels (of a group), stored in tiles of `tile`: what an
  * entry is of, one filter or four; or one filter and four channels, `deep`. */
 edgert_status ert_sparse_together(const ert_prepare *p, int64_t filters, int64_t channels, int64_t tile,

@@ -8,74 +8,93 @@
 #include "kernels/partition.h"
 
 ert_unrolled_group ert_unrolled_group_at(const ert_unrolled_stream *s, int64_t tile, int64_t group) {
-  ert_unrolled_group found;
-  memcpy(&found, s->groups + tile * s->groups_tile + group * s->groups_row, sizeof found);
-  return found;
+  const int32_t *row = s->groups + tile * s->groups_tile + group * s->groups_row;
+  return (ert_unrolled_group){row[0], row[1], row[2], row[3], row + 4};
 }
 
 static bool within(int64_t begin, int64_t count, int64_t stored) {
   return begin >= 0 && count >= 0 && begin <= stored && count <= stored - begin;
 }
 
-/* Plain loops, which compilers turn into ones over vectors. */
-static edgert_status prove_group(const ert_prepare *p, const ert_unrolled_stream *s, const ert_unrolled_group *group,
-                                 int64_t lines) {
-  const int64_t batches = p->step->in[ERT_UNROLLED_PLACES]->shape[0], values = p->step->in[ERT_UNROLLED_VALUES]->shape[0];
-  if (!within(group->batch, group->n_batches, batches) || !within(group->value, group->n_values, values))
-    return ert_reject(p, "places and values of a group", "ones that are stored",
-                      "%d fours from number %d and %d from value %d on, of %" PRId64 " and %" PRId64, group->n_batches,
-                      group->batch, group->n_values, group->value, batches, values);
-  const uint32_t *place = s->places + group->batch;
-  const uint8_t *owner = s->owners + group->value;
-  int64_t far = 0, owned = 0;
-  for (int32_t i = 0; i < group->n_batches; i += 1 << 16) { /* sums of 32 bits do for so many */
-    const int32_t end = group->n_batches - i < 1 << 16 ? group->n_batches : i + (1 << 16);
+/* Batches of a tap: their channels are the tile's. Adds up how many values they have. Plain loops, which compilers turn into
+ * ones over vectors, of sums that 32 bits do for. */
+static edgert_status prove_tap(const ert_prepare *p, const uint32_t *batch, int64_t n, int64_t channels,
+                               int64_t *values) {
+  int64_t far = 0;
+  for (int64_t i = 0; i < n; i += 1 << 16) {
+    const int64_t end = ert_min64(n, i + (1 << 16));
     uint32_t on = 0, own = 0;
-    for (int32_t k = i; k < end; k++) {
-      on += (place[k] & 63) + (place[k] >> 8 & 63) + (place[k] >> 16 & 63) + (place[k] >> 24 & 63);
-      own += ert_unrolled_values(place[k]);
+    for (int64_t k = i; k < end; k++) {
+      on += (batch[k] & 63) + (batch[k] >> 8 & 63) + (batch[k] >> 16 & 63) + (batch[k] >> 24 & 63);
+      own += ert_unrolled_values(batch[k]);
     }
-    far += on, owned += own;
+    far += on, *values += own;
   }
+  if (n == 0 || far < channels) return EDGERT_OK;
+  return ert_reject(p, "channels of a group of filters", "ones of its tile", "number %" PRId64 " of %" PRId64, far,
+                    channels);
+}
+
+/* Where the batches of a group end, of all that there are; -1 if it has more. */
+static int64_t end_of(const ert_unrolled_group *group, int64_t taps, int64_t stored) {
+  int64_t end = group->batch;
+  for (int64_t tap = 0; tap < taps; tap++) {
+    const int64_t n = group->tap_batches[tap];
+    if (n < 0 || n > stored - end) return -1;
+    end += n;
+  }
+  return end;
+}
+
+static edgert_status prove_group(const ert_prepare *p, const ert_unrolled_stream *s, const ert_unrolled_group *group,
+                                 int64_t channels, int64_t taps, int64_t end) {
+  const int64_t batches = p->step->in[ERT_UNROLLED_BATCHES]->shape[0];
+  const int64_t values = p->step->in[ERT_UNROLLED_VALUES]->shape[0];
+  if (end < 0 || !within(group->value, group->n_values, values))
+    return ert_reject(p, "batches and values of a group", "ones that are stored",
+                      "ones from %d and %d on, of %" PRId64 " and %" PRId64, group->batch, group->value, batches, values);
+  const uint32_t *batch = s->batches + group->batch;
+  int64_t owned = 0;
+  for (int64_t tap = 0; tap < taps; batch += group->tap_batches[tap++])
+    ERT_TRY(prove_tap(p, batch, group->tap_batches[tap], channels, &owned));
+  if (owned != group->n_values)
+    return ert_reject(p, "values of a group", "as many as its batches tell", "%d, not %" PRId64, group->n_values, owned);
+  const uint8_t *owner = s->owners + group->value;
   uint8_t largest = 0;
   for (int32_t i = 0; i < group->n_values; i++) {
     const uint8_t filter = owner[i] & ERT_UNROLLED_OWNER;
     largest = filter > largest ? filter : largest;
   }
-  if (group->n_batches > 0 && far >= lines)
-    return ert_reject(p, "places of a group", "ones of its tile", "number %" PRId64 " of %" PRId64, far, lines);
-  if (owned != group->n_values)
-    return ert_reject(p, "values of a group", "as many as its places tell", "%d, not %" PRId64, group->n_values, owned);
   if (group->n_values > 0 && largest >= group->filters)
     return ert_reject(p, "owner of a value", "a filter of its group", "%d of %d", largest, group->filters);
   return EDGERT_OK;
 }
 
-edgert_status ert_unrolled_stream_read(const ert_prepare *p, const ert_sparse_geometry *g, ert_unrolled_stream *out) {
+edgert_status ert_unrolled_stream_read(const ert_prepare *p, const ert_unrolled_geometry *g, ert_unrolled_stream *out) {
   const ert_step *step = p->step;
   const ert_tensor *values = step->in[ERT_UNROLLED_VALUES], *owners = step->in[ERT_UNROLLED_OWNERS];
-  const ert_tensor *places = step->in[ERT_UNROLLED_PLACES], *groups = step->in[ERT_UNROLLED_GROUPS];
+  const ert_tensor *batches = step->in[ERT_UNROLLED_BATCHES], *groups = step->in[ERT_UNROLLED_GROUPS];
   const int64_t filters = step->out[0]->shape[1];
   if (!ert_dtype_reduced(values->dtype)) ERT_TRY(ert_expect_dtype(p, values, EDGERT_F32));
   ERT_TRY(ert_expect_dtype(p, owners, EDGERT_U8));
-  ERT_TRY(ert_expect_dtype(p, places, EDGERT_U32));
+  ERT_TRY(ert_expect_dtype(p, batches, EDGERT_U32));
   ERT_TRY(ert_expect_dtype(p, groups, EDGERT_I32));
   const int64_t rows = groups->rank == 3 ? groups->shape[1] : 0, least = step->out[0]->elements > 0;
   ERT_TRY(ert_expect_shape(p, values, 1, values->shape));
   ERT_TRY(ert_expect_shape(p, owners, 1, values->shape));
-  ERT_TRY(ert_expect_shape(p, places, 1, places->shape));
-  ERT_TRY(ert_expect_shape(p, groups, 3, (const int64_t[]){g->tiles, rows, 5}));
+  ERT_TRY(ert_expect_shape(p, batches, 1, batches->shape));
+  ERT_TRY(ert_expect_shape(p, groups, 3, (const int64_t[]){g->tiles, rows, 4 + g->taps}));
   if (rows < least * g->g.groups || rows % g->g.groups != 0)
     return ert_reject(p, "groups of filters", "as many of each group", "%" PRId64 " of %" PRId64, rows, g->g.groups);
-  if (!owners->constant || !places->constant || !groups->constant)
-    return ert_reject(p, "owners, places and groups", "constants", "values that are computed");
+  if (!owners->constant || !batches->constant || !groups->constant)
+    return ert_reject(p, "owners, batches and groups", "constants", "values that are computed");
   if (step->n_in > ERT_UNROLLED_BIAS && step->in[ERT_UNROLLED_BIAS]) {
     ERT_TRY(ert_expect_dtype(p, step->in[ERT_UNROLLED_BIAS], EDGERT_F32));
     ERT_TRY(ert_expect_shape(p, step->in[ERT_UNROLLED_BIAS], 1, &filters));
   }
   *out = (ert_unrolled_stream){
       .weights = ert_weights_of(values),
-      .places = places->data,
+      .batches = batches->data,
       .owners = owners->data,
       .groups = groups->data,
       .groups_tile = ert_stride(groups, 0),
@@ -83,7 +102,6 @@ edgert_status ert_unrolled_stream_read(const ert_prepare *p, const ert_sparse_ge
       .each = rows / g->g.groups,
   };
   if (step->out[0]->elements == 0) return EDGERT_OK;
-  const int64_t taps = ert_volume(g->g.kernel);
   for (int64_t i = 0, of_group = 0; i < rows; i++) {
     of_group += ert_unrolled_group_at(out, 0, i).filters;
     if (of_group > g->g.filters || ((i + 1) % out->each == 0 && of_group != g->g.filters))
@@ -98,13 +116,14 @@ edgert_status ert_unrolled_stream_read(const ert_prepare *p, const ert_sparse_ge
       if (group.filters < 1 || group.filters > ERT_UNROLLED_FILTERS ||
           group.filters != ert_unrolled_group_at(out, 0, i).filters)
         return ert_reject(p, "filters of a group", "1 to 28, in each tile the same", "%d", group.filters);
-      const int64_t lines = ert_min64(g->tile, g->g.channels - tile * g->tile) * taps;
+      const int64_t channels = ert_min64(g->tile, g->g.channels - tile * g->tile);
+      const int64_t end = end_of(&group, g->taps, p->step->in[ERT_UNROLLED_BATCHES]->shape[0]);
       if (group.batch < batch || group.value < value)
-        return ert_reject(p, "places and values of a group", "ones behind those of the group before",
+        return ert_reject(p, "batches and values of a group", "ones behind those of the group before",
                           "from %d and %d on, not from %" PRId64 " and %" PRId64, group.batch, group.value, batch, value);
-      ERT_TRY(prove_group(p, out, &group, lines));
-      batch = (int64_t)group.batch + group.n_batches, value = (int64_t)group.value + group.n_values;
-      out->n_batches = ert_max64(out->n_batches, group.n_batches);
+      ERT_TRY(prove_group(p, out, &group, channels, g->taps, end));
+      out->n_batches = ert_max64(out->n_batches, end - group.batch);
+      batch = end, value = (int64_t)group.value + group.n_values;
       out->n_values = ert_max64(out->n_values, group.n_values);
     }
   return EDGERT_OK;

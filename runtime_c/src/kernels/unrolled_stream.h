@@ -1,8 +1,8 @@
-/* The stream of an unrolled convolution: which places and values each group of filters has in each tile of channels. */
+/* The stream of an unrolled convolution: which channels and values each group of filters has in each tile of channels. */
 #ifndef ERT_KERNELS_UNROLLED_STREAM_H
 #define ERT_KERNELS_UNROLLED_STREAM_H
 
-#include "kernels/sparse_geometry.h"
+#include "kernels/unrolled_geometry.h"
 #include "kernels/weights.h"
 
 /* Operands of a step, by their places. */
@@ -10,7 +10,7 @@ enum {
   ERT_UNROLLED_X,
   ERT_UNROLLED_VALUES,
   ERT_UNROLLED_OWNERS,
-  ERT_UNROLLED_PLACES,
+  ERT_UNROLLED_BATCHES,
   ERT_UNROLLED_GROUPS,
   ERT_UNROLLED_BIAS,
   ERT_UNROLLED_RESIDUAL,
@@ -19,12 +19,13 @@ enum {
 
 /* What a group of filters has in a tile, as `groups` has it. */
 typedef struct ert_unrolled_group {
-  int32_t filters, batch, n_batches, value, n_values;
+  int32_t filters, batch, value, n_values;
+  const int32_t *tap_batches; /* of each tap */
 } ert_unrolled_group;
 
 typedef struct ert_unrolled_stream {
   ert_weights weights; /* how values are stored */
-  const uint32_t *places;
+  const uint32_t *batches;
   const uint8_t *owners;
   const int32_t *groups;
   int64_t groups_tile, groups_row; /* elements between neighbours */
@@ -33,9 +34,9 @@ typedef struct ert_unrolled_stream {
 } ert_unrolled_stream;
 
 /* Proves types and shapes of the stream and the bias; and, unless the output is empty, that groups follow one another,
- * tile by tile, that their filters are those of the convolution, in each tile the same, that
- * their places lie in their tile and that their values belong to filters of theirs. */
-edgert_status ert_unrolled_stream_read(const ert_prepare *p, const ert_sparse_geometry *g, ert_unrolled_stream *out);
+ * tile by tile, that their filters are those of the convolution, in each tile the same, that their channels are those of their
+ * tile and that their values belong to filters of theirs. */
+edgert_status ert_unrolled_stream_read(const ert_prepare *p, const ert_unrolled_geometry *g, ert_unrolled_stream *out);
 
 /* Group number `group`, of all groups of the convolution, in a tile. */
 ert_unrolled_group ert_unrolled_group_at(const ert_unrolled_stream *s, int64_t tile, int64_t group);

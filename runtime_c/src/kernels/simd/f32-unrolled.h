@@ -18,20 +18,32 @@ ERT_INLINE void unrolled_begin(const ert_unrolled *u, const float *sums, float (
     for (int i = 0; i < V16; i++) vstore(acc[f] + i * VL, vsplat(u->bias ? u->bias[f] : 0.0f));
 }
 
-ERT_INLINE void unrolled_add(const ert_unrolled *u, const float *x, float (*acc)[ERT_UNROLLED_LANES]) {
-  const int32_t *offset = u->offsets;
+/* The inputs that are there, and zeros for the others. */
+ERT_INLINE void unrolled_inputs(const float *from, uint16_t mask, float *to) {
+  if (mask == UINT16_MAX)
+    for (int v = 0; v < V16; v++) vstore(to + v * VL, vload(from + v * VL));
+  else
+    for (int lane = 0; lane < ERT_UNROLLED_LANES; lane++) to[lane] = mask >> lane & 1 ? from[lane] : 0.0f;
+}
+
+ERT_INLINE void unrolled_add(const ert_unrolled *u, const float *x, const uint16_t *masks,
+                             float (*acc)[ERT_UNROLLED_LANES]) {
+  const uint32_t *batch = u->batches;
   const uint8_t *owner = u->owners;
   const float *value = u->values;
-  for (size_t i = 0; i < u->n_batches; i++) {
-    const float *from[4];
-    for (int k = 0; k < 4; k++) {
-      offset += u->places[i] >> 8 * k & ERT_UNROLLED_FAR;
-      from[k] = (const float *)(const void *)((const char *)x + *offset);
-    }
-    for (uint32_t n = ert_unrolled_values(u->places[i]); n > 0; n--, owner++, value++) {
-      float *sum = acc[*owner & ERT_UNROLLED_OWNER];
-      const float *inputs = from[*owner >> 5 & 3];
-      for (int v = 0; v < V16; v++) vstore(sum + v * VL, vload(sum + v * VL) + vload(inputs + v * VL) * *value);
+  for (size_t tap = 0; tap < u->taps; tap++) {
+    const int32_t *offset = u->offsets + tap * u->channels;
+    for (const uint32_t *last = batch + u->tap_batches[tap]; batch < last; batch++) {
+      float inputs[4][ERT_UNROLLED_LANES];
+      for (int k = 0; k < 4; k++) {
+        offset += *batch >> 8 * k & ERT_UNROLLED_FAR;
+        unrolled_inputs((const float *)(const void *)((const char *)x + *offset), masks[tap], inputs[k]);
+      }
+      for (uint32_t n = ert_unrolled_values(*batch); n > 0; n--, owner++, value++) {
+        float *sum = acc[*owner & ERT_UNROLLED_OWNER];
+        const float *own = inputs[*owner >> 5 & 3];
+        for (int v = 0; v < V16; v++) vstore(sum + v * VL, vload(sum + v * VL) + vload(own + v * VL) * *value);
+      }
     }
   }
 }
@@ -56,7 +68,7 @@ ERT_INLINE void unrolled_walk(const ert_unrolled *u) {
   for (size_t v = 0; v < u->n_vectors; v++) {
     float *sums = u->sums + v * u->n_filters * ERT_UNROLLED_LANES;
     unrolled_begin(u, sums, acc);
-    unrolled_add(u, u->x + u->vectors[v].x, acc);
+    unrolled_add(u, u->x + u->vectors[v].x, u->masks + v * u->taps, acc);
     if (u->last)
       unrolled_end(u, u->vectors + v, acc);
     else

@@ -2,16 +2,23 @@
 #ifndef ERT_KERNELS_SIMD_SCALAR_UNROLLED_H
 #define ERT_KERNELS_SIMD_SCALAR_UNROLLED_H
 
-static float unrolled_sum(const ert_unrolled *u, size_t filter, const float *x, float sum) {
-  const int32_t *offset = u->offsets;
-  for (size_t i = 0, value = 0; i < u->n_batches; i++) {
-    float inputs[4];
-    for (int k = 0; k < 4; k++) {
-      offset += u->places[i] >> 8 * k & ERT_UNROLLED_FAR;
-      inputs[k] = *(const float *)((const char *)x + *offset);
+static float unrolled_sum(const ert_unrolled *u, size_t filter, const float *x, const uint16_t *masks, size_t lane,
+                          float sum) {
+  const uint32_t *batch = u->batches;
+  size_t value = 0;
+  for (size_t tap = 0; tap < u->taps; tap++) {
+    const int32_t *offset = u->offsets + tap * u->channels;
+    for (const uint32_t *last = batch + u->tap_batches[tap]; batch < last; batch++) {
+      float inputs[4];
+      for (int k = 0; k < 4; k++) {
+        offset += *batch >> 8 * k & ERT_UNROLLED_FAR;
+        inputs[k] = masks[tap] >> lane & 1 ? *(const float *)((const char *)(x + lane) + *offset) : 0.0f;
+      }
+      for (size_t end = value + ert_unrolled_values(*batch); value < end; value++) {
+        const uint8_t owner = u->owners[value];
+        if ((owner & ERT_UNROLLED_OWNER) == filter) sum += u->values[value] * inputs[owner >> 5 & 3];
+      }
     }
-    for (size_t end = value + ert_unrolled_values(u->places[i]); value < end; value++)
-      if ((u->owners[value] & ERT_UNROLLED_OWNER) == filter) sum += u->values[value] * inputs[u->owners[value] >> 5 & 3];
   }
   return sum;
 }
@@ -26,7 +33,7 @@ static void unrolled_run(const ert_unrolled *u) {
       for (size_t lane = 0, to = 0; lane < ERT_UNROLLED_LANES; lane++) {
         if (!(at->valid >> lane & 1)) continue;
         float sum = u->first ? u->bias ? u->bias[filter] : 0.0f : sums[lane];
-        sum = unrolled_sum(u, filter, u->x + at->x + lane, sum);
+        sum = unrolled_sum(u, filter, u->x + at->x, u->masks + v * u->taps, lane, sum);
         if (!u->last) {
           sums[lane] = sum;
           continue;

@@ -266,12 +266,12 @@ typedef struct ert_unrolled_vector {
 } ert_unrolled_vector;
 
 /* A group of filters, as far as one tile of channels adds to them (f32-unrolled.h): for each vector, all sums stay in
- * registers while the places pass by at which any of the filters has weights; where the instruction set has a generator
- * (unroll-avx512.h) and there is memory for it, as instructions that are made of them first.
+ * registers while the channels pass by at which any of the filters has weights, tap by tap; where the instruction set has a
+ * generator (unroll-avx512.h) and there is memory for it, as instructions that are made of them first.
  *
- * A place is a channel of the tile and a tap. They come in batches of four, whose inputs are loaded at once. The lower six
- * bits of the four bytes of one of `places` tell how many places further on each is, the others how many values the batch has.
- * An owner is the filter that a value is of, and which of the four places it is at, times 32. */
+ * Channels come in batches of four, whose inputs are loaded at once. The lower six bits of the four bytes of a batch tell how
+ * many channels further on each is, from the tap's first one; the others how many values the batch has. An owner is the filter
+ * that a value is of, and which of the four channels it multiplies, times 32. */
 enum { ERT_UNROLLED_FILTERS = 28, ERT_UNROLLED_LANES = 16, ERT_UNROLLED_FAR = 63, ERT_UNROLLED_OWNER = 31 };
 
 static inline uint32_t ert_unrolled_values(uint32_t batch) {
@@ -280,12 +280,15 @@ static inline uint32_t ert_unrolled_values(uint32_t batch) {
 
 typedef struct ert_unrolled {
   const float *x;
-  const int32_t *offsets; /* bytes from x to each place */
-  const uint32_t *places;
+  const int32_t *offsets; /* bytes from x to each channel of the tile for each tap: [taps][channels] */
+  size_t taps, channels;
+  const int32_t *tap_batches; /* of each tap */
+  const uint32_t *batches;
   const uint8_t *owners;
   const float *values;
-  size_t n_batches, n_values, n_filters;
+  size_t n_values, n_filters;
   const ert_unrolled_vector *vectors;
+  const uint16_t *masks; /* [vectors][taps]: the lanes that have inputs; the others are zeros */
   size_t n_vectors;
   bool first, last, together; /* of the tiles; whether outputs move together, leaving lanes out that are none */
   const float *bias;          /* of the filters; NULL: none */
@@ -406,7 +409,7 @@ typedef struct ert_simd {
                        size_t n); /* of y whole blocks of 16 are written */
   void (*sparse_matrix)(const ert_sparse_matrix *m);
   void (*unrolled)(const ert_unrolled *u);
-  size_t (*unrolled_bytes)(size_t batches, size_t values); /* of the instructions; NULL: none are generated */
+  size_t (*unrolled_bytes)(size_t taps, size_t batches, size_t values); /* of the instructions; NULL: none are generated */
   void (*winograd_input)(const ert_winograd_input *in);
   void (*winograd_weights)(const ert_winograd_weights *w);
   void (*winograd_multiply)(const ert_winograd_product *d);

@@ -16,6 +16,7 @@ typedef struct unrolled_ends {
   int64_t y_filter, residual_filter; /* bytes */
   uint64_t valid, stored;
   float lo, hi;
+  const uint16_t *masks; /* of the taps */
 } unrolled_ends;
 typedef void (*unrolled_code)(const float *x, const float *values, const float *from, float *to, const float *residual,
                               const unrolled_ends *ends);
@@ -28,6 +29,7 @@ enum {
   UNROLLED_BEGIN = 10,  /* bytes that begin a sum */
   UNROLLED_LOAD = 10,   /* of a load, and of a multiply-add */
   UNROLLED_PRODUCT = 8,
+  UNROLLED_TAP = 9, /* of a tap's mask */
   UNROLLED_FRAME = 6144, /* of all that is fixed, and what is written behind the end */
   UNROLLED_AHEAD = 128,  /* owners of values that are read at once, at most */
 };
@@ -35,9 +37,9 @@ enum {
 /* General registers as instructions number them. */
 enum { RCX = 1, RDX = 2, RDI = 7, R8 = 8, R9 = 9 };
 
-static size_t unrolled_bytes(size_t batches, size_t values) {
+static size_t unrolled_bytes(size_t taps, size_t batches, size_t values) {
   const size_t steps = values / (UNROLLED_REACH / 2) + 1; /* of rsi */
-  return UNROLLED_FRAME + batches * 4 * UNROLLED_LOAD + values * UNROLLED_PRODUCT + steps * 7;
+  return UNROLLED_FRAME + taps * UNROLLED_TAP + batches * 4 * UNROLLED_LOAD + values * UNROLLED_PRODUCT + steps * 7;
 }
 
 /* An operation of one of the opcode maps, with its mandatory prefix. */
@@ -87,8 +89,7 @@ typedef struct unrolled_frame {
   uint8_t *begin, *body; /* where 28 sums are begun; behind that */
 } unrolled_frame;
 
-/* Each output: add the residual, limit, store. Those of whole vectors fetch what the next vector stores. Where outputs move
- * together, lanes that are none are left out. */
+/* Each output: add the residual, limit, store. Where outputs move together, lanes that are none are left out. */
 static uint8_t *unrolled_finish(const ert_unrolled *u, uint8_t *p, bool whole) {
   const int mask = whole ? 0 : 2;
   for (int f = ERT_UNROLLED_FILTERS - 1; f >= 0; f--) {
@@ -101,7 +102,6 @@ static uint8_t *unrolled_finish(const ert_unrolled *u, uint8_t *p, bool whole) {
     if (u->lo > -INFINITY) p = unrolled_evex(p, unrolled_most, f, UNROLLED_LO, -1 - f, 0, 0);
     if (u->hi < INFINITY) p = unrolled_evex(p, unrolled_least, f, UNROLLED_HI, -1 - f, 0, 0);
     p = unrolled_evex(p, unrolled_store, f, 0, RCX, 0, mask);
-    if (whole) p = UNROLLED_PUT(p, "\x0f\x0d\x49\x40"); /* prefetchw [rcx + 64] */
     p = UNROLLED_PUT(p, "\x4c\x29\xd1");                /* sub rcx, r10 */
     if (u->residual) p = UNROLLED_PUT(p, "\x4d\x29\xd8"); /* sub r8, r11 */
   }
@@ -162,41 +162,48 @@ static uint8_t *unrolled_body(const ert_unrolled *u, uint8_t *p) {
   const __m512i first = _mm512_add_epi64(each, _mm512_set1_epi64((long long)UINT64_C(0x8046b8501df2623e)));
   const __m512i eight = _mm512_set1_epi64(INT64_C(8) << 56);
   uint8_t loads[64] = {0}; /* four of them, displaced by 32 bits each */
-  for (int i = 0; i < 4; i++) (void)unrolled_evex(loads + i * UNROLLED_LOAD, unrolled_load, UNROLLED_INPUT + i, 0, RDI, 0, 0);
+  for (int i = 0; i < 4; i++) (void)unrolled_evex(loads + i * UNROLLED_LOAD, unrolled_load, UNROLLED_INPUT + i, 0, RDI, 0, 3);
   const __m512i four = _mm512_loadu_si512(loads);
   uint8_t rest[2 * UNROLLED_AHEAD] = {0};
   const uint8_t *owner = u->owners, *end = owner + u->n_values;
-  const int32_t *offset = u->offsets;
+  const uint32_t *batch = u->batches;
   uint32_t at = 0; /* values since rsi moved */
-  for (size_t i = 0; i < u->n_batches; i++) {
-    const uint32_t batch = u->places[i], n = ert_unrolled_values(batch);
-    if (__builtin_expect(end - owner < UNROLLED_AHEAD, 0)) { /* nothing is read behind them */
-      memcpy(rest, owner, (size_t)(end - owner));
-      end = rest + 2 * UNROLLED_AHEAD, owner = rest;
-    }
-    if (__builtin_expect(at + n > UNROLLED_REACH, 0)) {
-      const uint32_t bytes = at * 4;
-      p = UNROLLED_PUT(p, "\x48\x81\xc6"); /* add rsi, bytes */
-      memcpy(p, &bytes, 4);
-      p += 4, at = 0;
-    }
-    _mm512_storeu_si512(p, four);
-    for (int k = 0; k < 4; k++) {
-      offset += batch >> 8 * k & ERT_UNROLLED_FAR;
-      memcpy(p + k * UNROLLED_LOAD + 6, offset, 4);
-    }
-    p += 4 * UNROLLED_LOAD;
-    __m512i displaced = _mm512_add_epi64(first, _mm512_set1_epi64((long long)((uint64_t)at << 56)));
-    const __m128i owners = _mm_loadu_si128((const __m128i *)(const void *)owner);
-    _mm512_storeu_si512(p, unrolled_products(owners, displaced));
-    displaced = _mm512_add_epi64(displaced, eight);
-    _mm512_storeu_si512(p + 8 * UNROLLED_PRODUCT, unrolled_products(_mm_srli_si128(owners, 8), displaced));
-    for (uint32_t k = 16; k < n; k += 8) {
+  p = UNROLLED_PUT(p, "\x4d\x8b\x59\x28"); /* mov r11, [r9 + 40] */
+  for (size_t tap = 0; tap < u->taps; tap++) {
+    const int32_t *offset = u->offsets + tap * u->channels, mask = (int32_t)tap * 2;
+    p = UNROLLED_PUT(p, "\xc4\xc1\x78\x90\x9b"); /* kmovw k3, [r11 + mask] */
+    memcpy(p, &mask, 4);
+    p += 4;
+    for (const uint32_t *last = batch + u->tap_batches[tap]; batch < last; batch++) {
+      const uint32_t n = ert_unrolled_values(*batch);
+      if (__builtin_expect(end - owner < UNROLLED_AHEAD, 0)) { /* nothing is read behind them */
+        memcpy(rest, owner, (size_t)(end - owner));
+        end = rest + 2 * UNROLLED_AHEAD, owner = rest;
+      }
+      if (__builtin_expect(at + n > UNROLLED_REACH, 0)) {
+        const uint32_t bytes = at * 4;
+        p = UNROLLED_PUT(p, "\x48\x81\xc6"); /* add rsi, bytes */
+        memcpy(p, &bytes, 4);
+        p += 4, at = 0;
+      }
+      _mm512_storeu_si512(p, four);
+      for (int k = 0; k < 4; k++) {
+        offset += *batch >> 8 * k & ERT_UNROLLED_FAR;
+        memcpy(p + k * UNROLLED_LOAD + 6, offset, 4);
+      }
+      p += 4 * UNROLLED_LOAD;
+      __m512i displaced = _mm512_add_epi64(first, _mm512_set1_epi64((long long)((uint64_t)at << 56)));
+      const __m128i owners = _mm_loadu_si128((const __m128i *)(const void *)owner);
+      _mm512_storeu_si512(p, unrolled_products(owners, displaced));
       displaced = _mm512_add_epi64(displaced, eight);
-      const __m128i more = _mm_loadl_epi64((const __m128i *)(const void *)(owner + k));
-      _mm512_storeu_si512(p + k * UNROLLED_PRODUCT, unrolled_products(more, displaced));
+      _mm512_storeu_si512(p + 8 * UNROLLED_PRODUCT, unrolled_products(_mm_srli_si128(owners, 8), displaced));
+      for (uint32_t k = 16; k < n; k += 8) {
+        displaced = _mm512_add_epi64(displaced, eight);
+        const __m128i more = _mm_loadl_epi64((const __m128i *)(const void *)(owner + k));
+        _mm512_storeu_si512(p + k * UNROLLED_PRODUCT, unrolled_products(more, displaced));
+      }
+      p += n * UNROLLED_PRODUCT, owner += n, at += n;
     }
-    p += n * UNROLLED_PRODUCT, owner += n, at += n;
   }
   return p;
 }
@@ -216,7 +223,7 @@ static void unrolled_run(const ert_unrolled *u) {
   for (size_t v = 0; v < u->n_vectors; v++) {
     const ert_unrolled_vector *at = u->vectors + v;
     float *sums = u->sums + v * u->n_filters * ERT_UNROLLED_LANES;
-    ends.valid = at->valid, ends.stored = at->stored;
+    ends.valid = at->valid, ends.stored = at->stored, ends.masks = u->masks + v * u->taps;
     run(u->x + at->x, u->values, u->first ? u->bias : sums, u->last ? u->y + at->y + last * u->y_filter : sums,
         u->residual ? u->residual + at->residual + last * u->residual_filter : NULL, &ends);
   }

@@ -1,0 +1,164 @@
+/* How an unrolled convolution is cut into strips of output rows, and where in the inputs of a strip each tap is. */
+#include "kernels/unrolled_geometry.h"
+
+#include <inttypes.h>
+
+#include "kernels/partition.h"
+
+enum {
+  MOST_TAPS = 4096,
+  LANES = ERT_UNROLLED_LANES,
+  TILE_FLOATS = 128 * 1024, /* the inputs of a tile stay in the second-level cache */
+  LEAST_VECTORS = 16,       /* of a strip: worth making instructions for */
+};
+
+/* Where a tap of dimension d reads, in positions and phase, for output 0. */
+static int64_t tap_of(const ert_conv_geometry *g, int d, int64_t k, int64_t *phase) {
+  const int64_t at = k * g->dilation[d] - g->pad[d], on = at >= 0 ? at / g->stride[d] : -((-at - 1) / g->stride[d] + 1);
+  *phase = at - on * g->stride[d];
+  return on;
+}
+
+/* Whether output `at` of dimension d has an input for tap k. */
+static bool inside(const ert_conv_geometry *g, int d, int64_t at, int64_t k) {
+  const int64_t i = at * g->stride[d] + k * g->dilation[d] - g->pad[d];
+  return i >= 0 && i < g->in[d];
+}
+
+int64_t ert_unrolled_vectors(const ert_unrolled_geometry *s, int64_t rows) {
+  if (s->joined) return ert_ceil_divide((rows - 1) * s->pitch + s->g.out[2], LANES);
+  return rows * ert_ceil_divide(s->g.out[2], LANES);
+}
+
+/* Strips as high as a tile's inputs have room for, and every worker wants. */
+static void cut(ert_unrolled_geometry *s, int64_t workers) {
+  const ert_conv_geometry *g = &s->g;
+  int64_t phase;
+  const int64_t first = tap_of(g, 1, 0, &phase), reach = tap_of(g, 1, g->kernel[1] - 1, &phase) - first;
+  const int64_t planes = ert_max64(s->phases[0] * s->phases[1] * s->phases[2], 1) * s->tile, least = LEAST_VECTORS * LANES;
+  s->rows = g->out[1];
+  if (!s->in_place) s->rows = ert_clamp64(TILE_FLOATS / (planes * s->pitch) - reach, least / s->pitch + 1, s->rows);
+  if (g->batch * g->groups * g->out[0] < workers && g->out[1] * s->pitch >= workers * least)
+    s->rows = ert_min64(s->rows, ert_ceil_divide(g->out[1], workers));
+  s->strips = ert_ceil_divide(g->out[1], s->rows);
+  s->rows = ert_ceil_divide(g->out[1], s->strips);
+  s->first = first;
+  s->height = s->rows + reach;
+}
+
+edgert_status ert_unrolled_geometry_read(const ert_prepare *p, const ert_strides *x, bool joined,
+                                         ert_unrolled_geometry *out) {
+  const ert_tensor *input = p->step->in[0], *y = p->step->out[0];
+  const int64_t *kernel;
+  ERT_TRY(ert_ints(p, "kernel", input->rank - 2u, 1, MOST_TAPS, &kernel));
+  ERT_TRY(ert_conv_geometry_read(p, input, y, kernel, false, &out->g));
+  const ert_conv_geometry *g = &out->g;
+  ERT_TRY(ert_int(p, "channels", 1, INT32_MAX, &out->tile));
+  out->taps = ert_volume(g->kernel);
+  if (out->taps > MOST_TAPS) return ert_reject(p, "taps", "at most 4096", "%" PRId64, out->taps);
+  out->tiles = ert_max64(ert_ceil_divide(g->channels, out->tile), 1);
+  out->tile = ert_clamp64(g->channels, 1, out->tile);
+  if (y->elements == 0) return EDGERT_OK;
+  out->phases[0] = g->kernel[0];
+  for (int d = 1; d < 3; d++) out->phases[d] = ert_min64(g->stride[d], g->in[d]);
+  out->pitch = ert_max64(g->out[2], ert_ceil_divide(g->in[2], g->stride[2]));
+  out->in_place = g->stride[1] == 1 && g->stride[2] == 1 && (g->in[1] == 1 || x->row == out->pitch);
+  out->joined = joined;
+  cut(out, p->workers);
+  return EDGERT_OK;
+}
+
+void ert_unrolled_list_runs(const ert_unrolled_geometry *s, const ert_strides *x, int64_t depth, int64_t row,
+                            ert_sparse_run *runs) {
+  const ert_conv_geometry *g = &s->g;
+  for (int64_t z = 0; z < s->phases[0]; z++)
+    for (int64_t down = 0; down < s->phases[1]; down++)
+      for (int64_t right = 0; right < s->phases[2]; right++)
+        for (int64_t i = 0; i < s->height; i++, runs++) {
+          const int64_t d = depth * g->stride[0] + z * g->dilation[0] - g->pad[0];
+          const int64_t r = (row + s->first + i) * g->stride[1] + down;
+          const bool there = d >= 0 && d < g->in[0] && r >= 0 && r < g->in[1];
+          const int64_t count = there ? ert_ceil_divide(g->in[2] - right, g->stride[2]) : 0;
+          *runs = (ert_sparse_run){
+              .from = there ? ert_position(x, 0, d, r, right) : 0,
+              .count = (size_t)count,
+              .after = (size_t)(s->pitch - count),
+          };
+        }
+}
+
+bool ert_unrolled_list_offsets(const ert_unrolled_geometry *s, const ert_strides *x, int32_t *offsets) {
+  const ert_conv_geometry *g = &s->g;
+  const int64_t plane = s->height * s->pitch, most = INT32_MAX / 4;
+  const int64_t channel = s->in_place ? x->channel : s->phases[0] * s->phases[1] * s->phases[2] * plane;
+  for (int64_t z = 0; z < g->kernel[0]; z++)
+    for (int64_t k = 0; k < g->kernel[1]; k++)
+      for (int64_t j = 0; j < g->kernel[2]; j++) {
+        int64_t down, right;
+        const int64_t row = tap_of(g, 1, k, &down), column = tap_of(g, 2, j, &right);
+        int64_t at = column + row * s->pitch;
+        if (s->in_place)
+          at += (z * g->dilation[0] - g->pad[0]) * x->plane;
+        else
+          at += ((z * s->phases[1] + down) * s->phases[2] + right) * plane - s->first * s->pitch;
+        for (int64_t c = 0; c < s->tile; c++) *offsets++ = (int32_t)((c * channel + at) * 4);
+        if (at < -most || s->tile * channel + at > most) return false;
+      }
+  return true;
+}
+
+void ert_unrolled_list_columns(const ert_unrolled_geometry *s, uint16_t *columns) {
+  const int64_t width = s->g.out[2], kernel = s->g.kernel[2];
+  for (int64_t begin = 0; begin < s->pitch; begin++, columns += kernel + 1)
+    for (int64_t lane = 0; lane < LANES; lane++) {
+      const int64_t column = (begin + lane) % s->pitch;
+      const uint16_t bit = column < width ? (uint16_t)(1u << lane) : 0;
+      columns[kernel] |= bit;
+      for (int64_t j = 0; j < kernel; j++)
+        if (inside(&s->g, 2, column, j)) columns[j] |= bit;
+    }
+}
+
+/* The lanes, of those of a vector that begins at a position of a depth, whose rows have inputs for a tap. */
+static uint16_t rows_inside(const ert_unrolled_geometry *s, int64_t row, int64_t column, int64_t k) {
+  const int64_t last = row + (column + LANES - 1) / s->pitch;
+  if (inside(&s->g, 1, row, k) && inside(&s->g, 1, last, k)) return UINT16_MAX;
+  uint16_t lanes = 0;
+  for (int64_t lane = 0; lane < LANES; lane++)
+    if (inside(&s->g, 1, row + (column + lane) / s->pitch, k)) lanes |= (uint16_t)(1u << lane);
+  return lanes;
+}
+
+/* The masks of a vector. */
+static void list_masks(const ert_unrolled_geometry *s, const uint16_t *columns, int64_t depth, int64_t row,
+                       int64_t column, uint16_t valid, uint16_t *masks) {
+  const ert_conv_geometry *g = &s->g;
+  columns += column * (g->kernel[2] + 1);
+  for (int64_t z = 0; z < g->kernel[0]; z++)
+    for (int64_t k = 0; k < g->kernel[1]; k++) {
+      const uint16_t lanes = inside(g, 0, depth, z) ? rows_inside(s, row, column, k) & valid : 0;
+      for (int64_t j = 0; j < g->kernel[2]; j++) *masks++ = columns[j] & lanes;
+    }
+}
+
+size_t ert_unrolled_list_vectors(const ert_unrolled_geometry *s, const ert_strides *y, const ert_strides *residual,
+                                 const uint16_t *columns, int64_t depth, int64_t row, ert_unrolled_vector *vectors,
+                                 uint16_t *masks) {
+  const int64_t width = s->g.out[2], rows = ert_min64(s->rows, s->g.out[1] - row);
+  const int64_t line = s->joined ? (rows - 1) * s->pitch + width : width;
+  size_t n = 0;
+  for (int64_t begin = 0; begin < (s->joined ? 1 : rows); begin++)
+    for (int64_t at = 0; at < line; at += LANES, n++, masks += s->taps) {
+      const int64_t down = begin + at / s->pitch, right = at % s->pitch;
+      ert_unrolled_vector *v = vectors + n;
+      v->valid = columns[right * (s->g.kernel[2] + 1) + s->g.kernel[2]];
+      if (line - at < LANES) v->valid &= (uint16_t)((1u << (line - at)) - 1);
+      v->stored = s->pitch > width && s->joined ? (uint16_t)((1u << __builtin_popcount(v->valid)) - 1) : v->valid;
+      v->x = down * s->pitch + right;
+      const int64_t after = right < width ? right : width; /* where outputs follow those before */
+      v->y = down * y->row + after;
+      v->residual = down * residual->row + after;
+      list_masks(s, columns, depth, row + down, right, v->valid, masks);
+    }
+  return n;
+}

@@ -1,0 +1,52 @@
+/* How an unrolled convolution is cut into strips of output rows, and where in the inputs of a strip each tap is. */
+#ifndef ERT_KERNELS_UNROLLED_GEOMETRY_H
+#define ERT_KERNELS_UNROLLED_GEOMETRY_H
+
+#include "kernels/blocked.h"
+#include "kernels/conv_geometry.h"
+#include "kernels/simd/simd.h"
+
+/* Inputs that neighbouring outputs read for a tap are neighbours, in rows `pitch` apart as those of the outputs are: so the
+ * positions of a strip are one row, `pitch` being at least the outputs' and inputs' width, and a tap is one distance. If
+ * strides are 1 and rows are that far apart, x is read where it is; else its rows and columns of each phase are copied as a
+ * plane of their own, without padding. What lies beyond a row, or is no input at all, is masked. */
+typedef struct ert_unrolled_geometry {
+  ert_conv_geometry g;
+  int64_t taps, tile, tiles; /* channels of a tile, and how many there are */
+  int64_t pitch;
+  bool in_place;
+  bool joined;           /* rows of outputs, and of residuals, follow one another: vectors may have positions of several */
+  int64_t rows, strips;  /* of a strip; of the outputs of a depth */
+  int64_t phases[3];     /* planes of a channel that are copied: depths, phases of rows and of columns */
+  int64_t first, height; /* of a plane: its first row, relative to the strip's, and how many it has */
+} ert_unrolled_geometry;
+
+/* Reads and proves the attributes of an unrolled convolution x [N,C,spatial] -> y [N,K,spatial]. */
+edgert_status ert_unrolled_geometry_read(const ert_prepare *p, const ert_strides *x, bool joined,
+                                         ert_unrolled_geometry *out);
+
+/* Vectors of a strip of so many rows. */
+int64_t ert_unrolled_vectors(const ert_unrolled_geometry *s, int64_t rows);
+
+/* Runs that are copied of each channel for a strip, s->phases times s->height. */
+static inline int64_t ert_unrolled_runs(const ert_unrolled_geometry *s) {
+  return s->phases[0] * s->phases[1] * s->phases[2] * s->height;
+}
+void ert_unrolled_list_runs(const ert_unrolled_geometry *s, const ert_strides *x, int64_t depth, int64_t row,
+                            ert_sparse_run *runs);
+
+/* Bytes from the input of the first position of a strip to those of each channel of a tile for each tap: [taps][tile]. False
+ * if they are more than 32 bits tell. */
+bool ert_unrolled_list_offsets(const ert_unrolled_geometry *s, const ert_strides *x, int32_t *offsets);
+
+/* Of vectors that begin at each column: the lanes whose columns are outputs and have an input for each tap of a row, and
+ * behind these those that are outputs: [pitch][kernel + 1]. */
+void ert_unrolled_list_columns(const ert_unrolled_geometry *s, uint16_t *columns);
+
+/* The vectors of a strip that begins at output row `row` of a depth, and for each the lanes that have an input for each tap:
+ * [vectors][taps]. Returns how many there are. */
+size_t ert_unrolled_list_vectors(const ert_unrolled_geometry *s, const ert_strides *y, const ert_strides *residual,
+                                 const uint16_t *columns, int64_t depth, int64_t row, ert_unrolled_vector *vectors,
+                                 uint16_t *masks);
+
+#endif
