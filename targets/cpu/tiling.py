@@ -11,7 +11,7 @@ from packer.ir import SINGLE, Block
 from targets.cpu.cost.conv import Geometry
 from targets.cpu.sparse import BYTE_LINES, MOST_LINES, SORTED, UNSORTED, Order, Taps, taps_of
 
-__all__ = ["Engine", "Tiling", "cycles", "tiling", "whole_line"]
+__all__ = ["Engine", "Tiling", "cycles", "tiling"]
 
 _MOST = {1: {16: 14, 8: 12, 4: 24}, 4: {16: 6, 8: 3, 4: 6}}  # vectors a filter, by filters together and lanes
 _HALF, _HALVES = 8, {1: 16, 4: 6}  # floats of the half vectors of 16 lanes, of which there may be so many
@@ -181,22 +181,15 @@ def _flat(g: Geometry, limits: _Limits, lines: int) -> _Strips:
     return _Strips(_up(-(-units // strips) * unit, lanes), strips, strips, units * unit / lanes)
 
 
-def whole_line(g: Geometry, reach: int) -> int:
-    """Floats that whole rows of outputs need of a line: what lies behind the last column may be the zeros that the next
-    line begins with."""
-    width = g.out[2]
-    phases = {k * g.dilation[2] % g.stride[2] for k in range(g.kernel[2])}
-    before = [max(0, -(-(g.pad[2] - phase) // g.stride[2])) for phase in phases]
-    zeros = [min(width + reach, (g.inside[2] - 1 + g.pad[2] - phase) // g.stride[2] + 1) for phase in phases]
-    return max(width, *zeros, width + reach - min(before))
-
-
 def _strips(g: Geometry, taps: Taps, limits: _Limits, rows: int) -> _Strips:
     """Strips of rows, each a segment of the columns; of as many rows at a time as fit the registers."""
     height, width = g.out[1:]
     lanes, most, reach = limits.lanes, limits.most, taps.shifts[0]
     behind = reach if len(taps.shifts) > 1 else 0
-    line = whole_line(g, reach)
+    phases = {k * g.dilation[2] % g.stride[2] for k in range(g.kernel[2])}
+    before = [max(0, -(-(g.pad[2] - phase) // g.stride[2])) for phase in phases]
+    zeros = [min(width + reach, (g.inside[2] - 1 + g.pad[2] - phase) // g.stride[2] + 1) for phase in phases]
+    line = max(width, *zeros, width + reach - min(before))
     segments, limit = 1, max(most // rows, min(most, _ROW))
     if _up(min(line, width + behind), lanes) > limit:
         segments = -(-width // max(1, _up(limit - lanes + 1, lanes) - behind))

@@ -10,7 +10,6 @@ from math import gcd, prod
 import numpy as np
 
 from targets.cpu.cost.conv import Geometry
-from targets.cpu.tiling import whole_line
 
 __all__ = ["FILTERS", "GENERATED", "LANES", "Strips", "Unrolled", "channels_of_tile", "group_sizes", "strips_of", "unrolled_stream", "window"]
 
@@ -19,8 +18,8 @@ GENERATED = 64  # bytes of the vectors of processors that instructions are made 
 LANES = 16  # positions of a vector
 _BATCH, _FAR = 4, 63  # places whose inputs are loaded at once, and how many places each is further on at most
 _FLOATS = 128 * 1024  # of the inputs of a tile: they stay in the second cache
-_LINES, _WHOLE = 256, 16  # lines of a channel at most; vectors of a flat strip at least, if there are as many
-_LEAST = 32  # vectors of a strip that make up for making its instructions
+_WHOLE = 16  # vectors of a strip at least, if there are as many
+_SETS, _MANY = 8, 96  # lines of the cache between channels, and filters, that decide whether inputs are copied
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,47 +57,51 @@ def group_sizes(filters: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Strips:
-    """How a convolution's positions are cut (runtime_c/src/kernels/sparse_geometry.c): so many strips of an image and
-    group, `vectors` in all of them; of each channel, `lines` of so many floats each are copied in all."""
+    """How a convolution's positions are cut (runtime_c/src/kernels/unrolled_geometry.c): so many strips of an image and
+    group, `vectors` in all of them; of each channel, so many `runs` and `floats` are copied in all, none where inputs
+    are read in place; `aligned`: vectors of inputs begin with lines of the cache."""
 
     count: int
     vectors: int
-    lines: int
-    line: int
+    runs: int
+    floats: int
+    aligned: bool
 
 
 def strips_of(g: Geometry, channels: int) -> Strips:
     """With tiles of so many channels."""
-    floats, positions = max(_FLOATS // channels, 1), prod(g.out)
-    if prod(g.kernel) == 1:
-        vectors = -(-positions // LANES)
-        if g.flat() == (1, 1, positions) and positions % LANES == 0 and positions // LANES % 8 != 0:
-            return Strips(1, vectors, 0, 0)
-        count = -(-vectors // max(floats // LANES, _WHOLE))
-        lines = count if g.stride == (1, 1, 1) else max(count, g.out[0] * g.out[1])
-        return Strips(count, vectors, lines, vectors * LANES // lines)
-    reach = [(k - 1) * d // s for k, d, s in zip(g.kernel, g.dilation, g.stride, strict=True)]
+    depth, height, width = g.out
+    taps = prod(g.kernel)
+    pitch = max(width, -(-g.inside[2] // g.stride[2]))
+    channel = prod(g.inside)
+    in_rows = g.stride[1:] == (1, 1) and (g.inside[1] == 1 or g.inside[2] == pitch) and channel % (_SETS * LANES) != 0
+    if in_rows and (channel % LANES == 0 or taps > 1 or g.filters < _MANY):
+        vectors = -(-((height - 1) * pitch + width) // LANES)
+        return Strips(depth, depth * vectors, 0, 0, channel % LANES == 0 and taps == 1)
     phases = [min(k, s // gcd(s, d)) for k, d, s in zip(g.kernel, g.dilation, g.stride, strict=True)]
-    line = whole_line(g, reach[2])
-    rows, each = g.out[1], g.kernel[0] * phases[1] * phases[2]
-    while rows > 1 and ((rows + reach[1]) * each > _LINES or (rows + reach[1]) * each * line > floats):
-        rows -= -(-rows // 8)
-    count = -(-g.out[1] // rows)
-    rows = -(-g.out[1] // count)
-    vectors = count * -(-((rows - 1) * line + g.out[2]) // LANES)
-    return Strips(count * g.out[0], vectors * g.out[0], count * g.out[0] * (rows + reach[1]) * each, line)
+    reach = ((g.kernel[1] - 1) * g.dilation[1] - g.pad[1]) // g.stride[1] - -g.pad[1] // g.stride[1]
+    planes = g.kernel[0] * phases[1] * phases[2]
+    rows = min(max(_FLOATS // (planes * channels * pitch) - reach, _WHOLE * LANES // pitch + 1), height)
+    count = -(-height // rows)
+    rows = -(-height // count)
+    vectors = count * -(-((rows - 1) * pitch + width) // LANES)
+    copied = depth * count * planes * (rows + reach)
+    contiguous = g.stride[1:] == (1, 1) and g.inside[2] == pitch
+    runs = depth * count * planes if contiguous else copied
+    return Strips(depth * count, depth * vectors, runs, copied * pitch, taps == 1)
 
 
 @lru_cache(maxsize=1 << 12)
 def channels_of_tile(g: Geometry) -> int:
-    """As many as strips of enough positions leave room for: all, or else tiles as even as can be."""
+    """As many as the first cache has the inputs of a vector for; more where vectors are few, since sums are loaded and
+    stored for each tile; in tiles as even as can be."""
+    vectors = -(-prod(g.out[1:]) // LANES)
+    if prod(g.kernel) == 1:
+        most = 256 if vectors > 8 else 1024
+    else:
+        most = 64 if vectors > 24 else 128
     depth = max(g.channels, 1)
-    for tiles in range(1, depth + 1):
-        channels = -(-depth // tiles)
-        strips = strips_of(g, channels)
-        if strips.lines == 0 or strips.count == g.out[0] or strips.vectors >= _LEAST * strips.count:
-            return channels
-    return 1
+    return -(-depth // -(-depth // most))
 
 
 def unrolled_stream(weights: np.ndarray, channels: int, of: int) -> Unrolled:

@@ -37,7 +37,7 @@ static bool lay_out(unrolled_state *s, size_t *inputs, size_t *bytes) {
   const size_t widened = s->stream.weights == ERT_WEIGHTS_F32 ? 0 : (size_t)s->stream.n_values + ERT_UNROLLED_LANES;
   size_t sums, unused;
   *inputs = *bytes = 0;
-  if (!g->in_place && (!ert_multiply(runs, (size_t)(g->pitch * g->tile), inputs) ||
+  if (!g->in_place && (!ert_multiply((size_t)(ert_unrolled_planes(g) * g->plane), (size_t)g->tile, inputs) ||
                        !reserve(bytes, *inputs + ERT_SPARSE_SLACK, sizeof(float), &unused)))
     return false;
   return ert_multiply(vectors * ERT_UNROLLED_LANES, filters, &sums) &&
@@ -136,14 +136,14 @@ typedef struct unrolled_task {
 } unrolled_task;
 
 static void copy_tile(const unrolled_state *s, const unrolled_task *task, int64_t tile, const ert_sparse_run *runs,
-                      float *to) {
+                      size_t n_runs, float *to) {
   const int64_t first = tile * s->s.tile;
   const ert_sparse_copy copy = {
       .x = task->x + first * s->x.channel,
       .x_channel = s->x.channel,
       .step = (size_t)s->s.g.stride[2],
       .runs = runs,
-      .n_runs = (size_t)ert_unrolled_runs(&s->s),
+      .n_runs = n_runs,
       .channels = (size_t)ert_min64(s->s.tile, s->s.g.channels - first),
       .to = to,
   };
@@ -186,7 +186,7 @@ static void run_groups(const unrolled_state *s, const ert_step *step, const unro
       .code = step->executable ? scratch + step->code : NULL,
       .executable = step->executable,
   };
-  if (!g->in_place) ert_unrolled_list_runs(g, &s->x, task->depth, task->row, runs);
+  const size_t n_runs = g->in_place ? 0 : ert_unrolled_list_runs(g, &s->x, task->depth, task->row, runs);
   for (int64_t tile = 0; tile < g->tiles; tile++) {
     u.first = tile == 0;
     u.last = tile == g->tiles - 1;
@@ -194,7 +194,7 @@ static void run_groups(const unrolled_state *s, const ert_step *step, const unro
     if (g->in_place)
       u.x = task->x + tile * g->tile * s->x.channel + task->depth * g->g.stride[0] * s->x.plane + task->row * s->x.row;
     else
-      copy_tile(s, task, tile, runs, inputs);
+      copy_tile(s, task, tile, runs, n_runs, inputs);
     for (int64_t i = first; i < end; i++) {
       const int64_t number = task->group * s->stream.each + i, filter = s->filters[number];
       const ert_unrolled_group group = ert_unrolled_group_at(&s->stream, tile, number);

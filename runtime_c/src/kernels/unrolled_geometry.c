@@ -10,6 +10,8 @@ enum {
   LANES = ERT_UNROLLED_LANES,
   TILE_FLOATS = 128 * 1024, /* the inputs of a tile stay in the second-level cache */
   LEAST_VECTORS = 16,       /* of a strip: worth making instructions for */
+  SETS = 8,                 /* channels so many lines apart share few sets of the cache */
+  MANY_FILTERS = 96,
 };
 
 /* Where a tap of dimension d reads, in positions and phase, for output 0. */
@@ -35,7 +37,7 @@ static void cut(ert_unrolled_geometry *s, int64_t workers) {
   const ert_conv_geometry *g = &s->g;
   int64_t phase;
   const int64_t first = tap_of(g, 1, 0, &phase), reach = tap_of(g, 1, g->kernel[1] - 1, &phase) - first;
-  const int64_t planes = ert_max64(s->phases[0] * s->phases[1] * s->phases[2], 1) * s->tile, least = LEAST_VECTORS * LANES;
+  const int64_t planes = ert_max64(ert_unrolled_planes(s), 1) * s->tile, least = LEAST_VECTORS * LANES;
   s->rows = g->out[1];
   if (!s->in_place) s->rows = ert_clamp64(TILE_FLOATS / (planes * s->pitch) - reach, least / s->pitch + 1, s->rows);
   if (g->batch * g->groups * g->out[0] < workers && g->out[1] * s->pitch >= workers * least)
@@ -44,6 +46,18 @@ static void cut(ert_unrolled_geometry *s, int64_t workers) {
   s->rows = ert_ceil_divide(g->out[1], s->strips);
   s->first = first;
   s->height = s->rows + reach;
+  s->plane = ert_ceil_divide(s->height * s->pitch, LANES) * LANES;
+  if (s->plane / LANES % SETS == 0) s->plane += LANES;
+}
+
+/* Whether to read x where it is: it has rows as the outputs have, and channels are spread over the sets of the first-level
+ * cache. If all vectors could begin with a line of the cache, but do not, and filters are many, it pays to copy them. */
+static bool read_in_place(const ert_unrolled_geometry *s, const ert_tensor *x, const ert_strides *strides) {
+  const ert_conv_geometry *g = &s->g;
+  if (g->stride[1] != 1 || g->stride[2] != 1 || (g->in[1] != 1 && strides->row != s->pitch)) return false;
+  if (strides->channel % (SETS * LANES) == 0) return false;
+  const bool aligned = strides->channel % LANES == 0 && (uintptr_t)x->data % 64 == 0;
+  return aligned || s->taps > 1 || g->filters < MANY_FILTERS;
 }
 
 edgert_status ert_unrolled_geometry_read(const ert_prepare *p, const ert_strides *x, bool joined,
@@ -60,47 +74,55 @@ edgert_status ert_unrolled_geometry_read(const ert_prepare *p, const ert_strides
   out->tile = ert_clamp64(g->channels, 1, out->tile);
   if (y->elements == 0) return EDGERT_OK;
   out->phases[0] = g->kernel[0];
-  for (int d = 1; d < 3; d++) out->phases[d] = ert_min64(g->stride[d], g->in[d]);
+  for (int d = 1; d < 3; d++) out->phases[d] = ert_tap_phases(g, d);
   out->pitch = ert_max64(g->out[2], ert_ceil_divide(g->in[2], g->stride[2]));
-  out->in_place = g->stride[1] == 1 && g->stride[2] == 1 && (g->in[1] == 1 || x->row == out->pitch);
+  out->in_place = read_in_place(out, input, x);
   out->joined = joined;
   cut(out, p->workers);
   return EDGERT_OK;
 }
 
-void ert_unrolled_list_runs(const ert_unrolled_geometry *s, const ert_strides *x, int64_t depth, int64_t row,
-                            ert_sparse_run *runs) {
+size_t ert_unrolled_list_runs(const ert_unrolled_geometry *s, const ert_strides *x, int64_t depth, int64_t row,
+                              ert_sparse_run *runs) {
   const ert_conv_geometry *g = &s->g;
-  for (int64_t z = 0; z < s->phases[0]; z++)
-    for (int64_t down = 0; down < s->phases[1]; down++)
-      for (int64_t right = 0; right < s->phases[2]; right++)
-        for (int64_t i = 0; i < s->height; i++, runs++) {
-          const int64_t d = depth * g->stride[0] + z * g->dilation[0] - g->pad[0];
-          const int64_t r = (row + s->first + i) * g->stride[1] + down;
-          const bool there = d >= 0 && d < g->in[0] && r >= 0 && r < g->in[1];
-          const int64_t count = there ? ert_ceil_divide(g->in[2] - right, g->stride[2]) : 0;
-          *runs = (ert_sparse_run){
-              .from = there ? ert_position(x, 0, d, r, right) : 0,
-              .count = (size_t)count,
-              .after = (size_t)(s->pitch - count),
-          };
-        }
+  const int64_t planes = ert_unrolled_planes(s), step = g->stride[2];
+  size_t n = 0;
+  for (int64_t plane = 0; plane < planes; plane++) {
+    int64_t right, down;
+    (void)tap_of(g, 2, plane % s->phases[2], &right);
+    (void)tap_of(g, 1, plane / s->phases[2] % s->phases[1], &down);
+    const int64_t z = plane / s->phases[2] / s->phases[1];
+    const int64_t d = depth * g->stride[0] + z * g->dilation[0] - g->pad[0];
+    for (int64_t i = 0; i < s->height; i++) {
+      const int64_t r = (row + s->first + i) * g->stride[1] + down;
+      const bool there = d >= 0 && d < g->in[0] && r >= 0 && r < g->in[1] && right < g->in[2];
+      const int64_t count = there ? ert_ceil_divide(g->in[2] - right, step) : 0;
+      const ptrdiff_t from = there ? ert_position(x, 0, d, r, right) : 0;
+      if (i > 0 && runs[n - 1].after == 0 && from == runs[n - 1].from + (ptrdiff_t)runs[n - 1].count * step)
+        runs[n - 1].count += (size_t)count; /* a row behind the one before, in both places */
+      else
+        runs[n++] = (ert_sparse_run){.from = from, .count = (size_t)count};
+      runs[n - 1].after = (size_t)(s->pitch - count);
+    }
+    runs[n - 1].after += (size_t)(s->plane - s->height * s->pitch);
+  }
+  return n;
 }
 
 bool ert_unrolled_list_offsets(const ert_unrolled_geometry *s, const ert_strides *x, int32_t *offsets) {
   const ert_conv_geometry *g = &s->g;
-  const int64_t plane = s->height * s->pitch, most = INT32_MAX / 4;
-  const int64_t channel = s->in_place ? x->channel : s->phases[0] * s->phases[1] * s->phases[2] * plane;
+  const int64_t most = INT32_MAX / 4, channel = s->in_place ? x->channel : ert_unrolled_planes(s) * s->plane;
   for (int64_t z = 0; z < g->kernel[0]; z++)
     for (int64_t k = 0; k < g->kernel[1]; k++)
       for (int64_t j = 0; j < g->kernel[2]; j++) {
-        int64_t down, right;
-        const int64_t row = tap_of(g, 1, k, &down), column = tap_of(g, 2, j, &right);
+        int64_t phase;
+        const int64_t row = tap_of(g, 1, k, &phase), column = tap_of(g, 2, j, &phase);
         int64_t at = column + row * s->pitch;
         if (s->in_place)
           at += (z * g->dilation[0] - g->pad[0]) * x->plane;
         else
-          at += ((z * s->phases[1] + down) * s->phases[2] + right) * plane - s->first * s->pitch;
+          at += ((z * s->phases[1] + k % s->phases[1]) * s->phases[2] + j % s->phases[2]) * s->plane -
+                s->first * s->pitch;
         for (int64_t c = 0; c < s->tile; c++) *offsets++ = (int32_t)((c * channel + at) * 4);
         if (at < -most || s->tile * channel + at > most) return false;
       }

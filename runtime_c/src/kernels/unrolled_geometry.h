@@ -19,6 +19,7 @@ typedef struct ert_unrolled_geometry {
   int64_t rows, strips;  /* of a strip; of the outputs of a depth */
   int64_t phases[3];     /* planes of a channel that are copied: depths, phases of rows and of columns */
   int64_t first, height; /* of a plane: its first row, relative to the strip's, and how many it has */
+  int64_t plane;         /* floats from one to the next */
 } ert_unrolled_geometry;
 
 /* Reads and proves the attributes of an unrolled convolution x [N,C,spatial] -> y [N,K,spatial]. */
@@ -28,12 +29,13 @@ edgert_status ert_unrolled_geometry_read(const ert_prepare *p, const ert_strides
 /* Vectors of a strip of so many rows. */
 int64_t ert_unrolled_vectors(const ert_unrolled_geometry *s, int64_t rows);
 
-/* Runs that are copied of each channel for a strip, s->phases times s->height. */
-static inline int64_t ert_unrolled_runs(const ert_unrolled_geometry *s) {
-  return s->phases[0] * s->phases[1] * s->phases[2] * s->height;
+/* Planes that are copied of each channel; of how many runs, at most; and those of a strip. Returns how many there are. */
+static inline int64_t ert_unrolled_planes(const ert_unrolled_geometry *s) {
+  return s->phases[0] * s->phases[1] * s->phases[2];
 }
-void ert_unrolled_list_runs(const ert_unrolled_geometry *s, const ert_strides *x, int64_t depth, int64_t row,
-                            ert_sparse_run *runs);
+static inline int64_t ert_unrolled_runs(const ert_unrolled_geometry *s) { return ert_unrolled_planes(s) * s->height; }
+size_t ert_unrolled_list_runs(const ert_unrolled_geometry *s, const ert_strides *x, int64_t depth, int64_t row,
+                              ert_sparse_run *runs);
 
 /* Bytes from the input of the first position of a strip to those of each channel of a tile for each tap: [taps][tile]. False
  * if they are more than 32 bits tell. */

@@ -15,14 +15,16 @@ from targets.cpu.unrolled import LANES, channels_of_tile, group_sizes, strips_of
 
 __all__ = ["conv_unrolled_seconds"]
 
+_PLACE = 1.4  # bytes that tell where a non-zero is
 _READ, _WRITTEN = 0.3, 0.5  # what part of moving inputs and outputs does not hide behind computing
 
 # Cycles, where one vector is multiplied a cycle.
 _PRODUCT = 1.0  # of a value, for each vector
-_ALIGNED, _ASTRAY = 0.15, 0.75  # to load the inputs of a place, by whether these begin where vectors do
+_ALIGNED, _ASTRAY = 0.25, 0.9  # to load inputs, by whether these begin where lines of the cache do
 _ENDED = 3.5  # of a filter's sums, to begin and to store them
-_MADE, _PLACED, _GROUP = 0.8, 5.5, 200.0  # to make the instructions of a value, a place and a group
-_LINE, _COPIED = 19.0, 6.0  # to begin a line, and to copy each vector of it
+_MADE, _PLACED, _GROUP = 0.6, 3.5, 1500.0  # to make the instructions of a value, a load and a group
+_RUN, _COPIED = 19.0, 5.0  # to begin a run, and to copy each vector of it
+_GATHERED = 1.8  # to copy each float with a stride of three or more, besides
 
 
 def conv_unrolled_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
@@ -31,8 +33,7 @@ def conv_unrolled_seconds(work: Work, form: Form, distances: Sequence[float], at
     assert x is not None
     assert w is not None
     busy = _cycles(geometry(work), geometry(work.of or work), work.density) * at.cycle / at.efficiency.dense
-    places = _places(geometry(work), work.density) / max(work.density * w.elements, 1)
-    fetch = at.moved(work.density * w.elements * (stored_type(form.implementation).bytes + 1 + places), distances[1])
+    fetch = at.moved(work.density * w.elements * (stored_type(form.implementation).bytes + _PLACE), distances[1])
     moved = _READ * at.moved(x.bytes, distances[0]) + _WRITTEN * at.moved(y.bytes, distances[-1])
     if len(work.inputs) > 3 and work.inputs[3] is not None:
         moved += _WRITTEN * at.moved(y.bytes, distances[3])
@@ -40,19 +41,22 @@ def conv_unrolled_seconds(work: Work, form: Form, distances: Sequence[float], at
     return max(busy, fetch) + moved + late
 
 
-def _places(g: Geometry, density: float) -> float:
-    """At which some filter of a group has a weight, of all groups."""
+def _places(g: Geometry, density: float, channels: int) -> float:
+    """Inputs that are loaded: of the channels at which some filter of a group has a weight, for each tap of a tile as
+    many as fill batches of four."""
     used = sum(1 - (1 - density) ** size for size in group_sizes(g.filters))
-    return g.groups * g.channels * prod(g.kernel) * used
+    filled = 1.5 * len(group_sizes(g.filters)) * ceil(max(g.channels, 1) / channels)
+    return g.groups * prod(g.kernel) * (g.channels * used + filled)
 
 
 def _cycles(g: Geometry, of: Geometry, density: float) -> float:
     """Of a convolution, or of a part of the one `of` whose tiles it has."""
     channels = channels_of_tile(of)
     tiles, strips = ceil(max(g.channels, 1) / channels), strips_of(g, channels)
-    values, places = density * g.groups * g.filters * g.channels * prod(g.kernel), _places(g, density)
-    astray = prod(g.kernel[2:]) > 1 or (strips.line % LANES != 0 and prod(g.kernel) > 1)
-    each = _PRODUCT * values + (_ASTRAY if astray else _ALIGNED) * places + _ENDED * g.groups * g.filters * tiles
+    values, places = density * g.groups * g.filters * g.channels * prod(g.kernel), _places(g, density, channels)
+    each = _PRODUCT * values + (_ALIGNED if strips.aligned else _ASTRAY) * places + _ENDED * g.groups * g.filters * tiles
     made = _MADE * values + _PLACED * places + _GROUP * g.groups * len(group_sizes(g.filters)) * tiles
-    copied = g.groups * g.channels * strips.lines * (_LINE + _COPIED * strips.line / LANES)
+    copied = g.groups * g.channels * (_RUN * strips.runs + _COPIED * strips.floats / LANES)
+    if g.stride[2] > 2:
+        copied += g.groups * g.channels * _GATHERED * strips.floats
     return g.images * (each * strips.vectors + made * strips.count + copied)
