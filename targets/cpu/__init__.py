@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
+import re
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -47,12 +48,13 @@ class CpuTarget:
     core_counts: tuple[int, ...]
     winograd: str = "strict"  # which of its algorithms: a key of WINOGRAD
     precision: str = "f32"  # what weights may be rounded to: a key of PRECISIONS
+    avx512: bool = False  # its processors have AVX-512, of which kernels make instructions
 
     def on(self, machine: Machine) -> CpuTarget:
         return replace(self, machine=machine)
 
     def forms(self, graph: Graph, node: Node) -> tuple[Form, ...]:
-        return forms(graph, node, self.machine, self.winograd, self.precision)
+        return forms(graph, node, self.machine, self.winograd, self.precision, self.avx512)
 
     def seconds(self, work: Work, form: Form, distances: Sequence[int], core: int, active: int) -> float:
         return seconds(self.machine, work, form, distances, core, active)
@@ -131,4 +133,14 @@ def create(name: str, winograd: str = "strict", precision: str = "f32") -> Targe
     board = _BOARDS[name]
     arch = platform.machine() if board["arch"] == "host" else board["arch"]
     machine, cores = Machine.load(board["machine"]), tuple(board["cores"])
-    return CpuTarget(name, arch, board["description"], machine, cores, winograd, precision)
+    avx512 = {"yes": True, "host": _host_has_avx512()}.get(board.get("avx512", ""), False)
+    return CpuTarget(name, arch, board["description"], machine, cores, winograd, precision, avx512)
+
+
+def _host_has_avx512() -> bool:
+    """Whether this machine runs the runtime's kernels for AVX-512 (runtime_c/src/kernels/simd/select.c)."""
+    try:
+        found = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+    except OSError:
+        return False
+    return found is not None and {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= set(found[1].split())

@@ -34,7 +34,7 @@ from targets.cpu.lower import is_linear, tiling_of
 from targets.cpu.precision import LINES, has_lines, precisions_of, stream_of
 from targets.cpu.quantized import quantized_forms
 from targets.cpu.sparse import BYTE_LINES, SORTED, taps_of
-from targets.cpu.unrolled import GENERATED, window
+from targets.cpu.unrolled import window
 from targets.cpu.winograd import tile_of, winograd_forms
 from targets.machine import Machine
 
@@ -53,12 +53,18 @@ def is_depthwise(graph: Graph, node: Node) -> bool:
 
 
 def forms(
-    graph: Graph, node: Node, machine: Machine, winograd: str = "strict", precision: str = "f32"
+    graph: Graph,
+    node: Node,
+    machine: Machine,
+    winograd: str = "strict",
+    precision: str = "f32",
+    avx512: bool = False,
 ) -> tuple[Form, ...]:
-    """The forms of `node`; of Winograd's, and of reduced weights, those that the settings allow."""
+    """The forms of `node`; of Winograd's, and of reduced weights, those that the settings allow; with instructions made
+    of weights if processors have AVX-512."""
     op = node.op
     if isinstance(op, Conv):
-        return (*_convolutions(graph, node, machine, precision), *_winograd(graph, node, winograd, precision))
+        return (*_convolutions(graph, node, machine, precision, avx512), *_winograd(graph, node, winograd, precision))
     if isinstance(op, IntegerConv | IntegerMatMul | QuantizedConv | QuantizedMatMul):
         return quantized_forms(graph, node)
     if isinstance(op, DynamicLevels):
@@ -95,7 +101,7 @@ def forms(
     return tuple(found)
 
 
-def _convolutions(graph: Graph, node: Node, machine: Machine, precision: str) -> list[Form]:
+def _convolutions(graph: Graph, node: Node, machine: Machine, precision: str, avx512: bool) -> list[Form]:
     """Depthwise or packed, with reduced weights if they may be, in every pair of layouts (products of bf16: of blocks,
     or of planar lines); direct over planar rows; by the non-zeros of sparse weights; as a matrix product over patches:
     Caffe's way with patches as columns, and with contiguous copies out of a channels-last image (methods of Wu & Wu),
@@ -120,7 +126,7 @@ def _convolutions(graph: Graph, node: Node, machine: Machine, precision: str) ->
         rank = graph.type(node.outputs[0]).rank
         grain = (1, SORTED, *(1,) * (rank - 2)) if tiling_of(graph, node, machine).order.sorted else ()
         found.append(replace(_form(graph, node, PLANAR, PLANAR, stream), arithmetic=stream, grain=grain))
-        if machine.cores[0].vector_bytes >= GENERATED:
+        if avx512 and machine.cores[0].vector_bytes == 64:
             unrolled = stream_of(graph, node, precision, "unrolled")
             filters = graph.type(node.inputs[1] or "").shape[0]
             grain = (1, window(filters) if op.group == 1 and window(filters) < filters else 1, *(1,) * (rank - 2))

@@ -11,10 +11,9 @@ import numpy as np
 
 from targets.cpu.cost.conv import Geometry
 
-__all__ = ["FILTERS", "GENERATED", "LANES", "Strips", "Unrolled", "channels_of_tile", "group_sizes", "strips_of", "unrolled_stream", "window"]
+__all__ = ["FILTERS", "LANES", "Strips", "Unrolled", "channels_of_tile", "group_sizes", "strips_of", "unrolled_stream", "window"]
 
 FILTERS = 28  # of a group at most: their sums stay in registers
-GENERATED = 64  # bytes of the vectors of processors that instructions are made for
 LANES = 16  # positions of a vector
 _BATCH, _FAR = 4, 63  # places whose inputs are loaded at once, and how many places each is further on at most
 _FLOATS = 128 * 1024  # of the inputs of a tile: they stay in the second cache

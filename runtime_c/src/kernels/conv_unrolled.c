@@ -195,7 +195,8 @@ static void run_groups(const unrolled_state *s, const ert_step *step, const unro
       u.x = task->x + tile * g->tile * s->x.channel + task->depth * g->g.stride[0] * s->x.plane + task->row * s->x.row;
     else
       copy_tile(s, task, tile, runs, n_runs, inputs);
-    for (int64_t i = first; i < end; i++) {
+    u.fresh = true;
+    for (int64_t i = first; i < end; i++, u.fresh = false) {
       const int64_t number = task->group * s->stream.each + i, filter = s->filters[number];
       const ert_unrolled_group group = ert_unrolled_group_at(&s->stream, tile, number);
       u.n_filters = (size_t)group.filters;

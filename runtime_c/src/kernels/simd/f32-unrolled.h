@@ -49,9 +49,18 @@ ERT_INLINE void unrolled_add(const ert_unrolled *u, const float *x, const uint16
 }
 
 ERT_INLINE void unrolled_end(const ert_unrolled *u, const ert_unrolled_vector *at, float (*acc)[ERT_UNROLLED_LANES]) {
+  const vf lo = vsplat(u->lo), hi = vsplat(u->hi);
   for (size_t f = 0; f < u->n_filters; f++) {
     float *y = u->y + at->y + (ptrdiff_t)f * u->y_filter;
     const float *residual = u->residual ? u->residual + at->residual + (ptrdiff_t)f * u->residual_filter : NULL;
+    if (at->valid == UINT16_MAX) {
+      for (int i = 0; i < ERT_UNROLLED_LANES; i += VL) {
+        vf sum = vload(acc[f] + i);
+        if (residual) sum += vload(residual + i);
+        vstore(y + i, vmin(hi, vmax(lo, sum)));
+      }
+      continue;
+    }
     for (size_t lane = 0, to = 0; lane < ERT_UNROLLED_LANES; lane++) {
       if (!(at->valid >> lane & 1)) continue;
       if (!u->together) to = lane;

@@ -299,6 +299,7 @@ typedef struct ert_unrolled {
   ptrdiff_t residual_filter;
   float lo, hi;         /* limits of the outputs; may be infinite */
   uint8_t *code;        /* memory for instructions, as much as unrolled_bytes says; NULL: none */
+  bool fresh;           /* it has none of a group that began and ended its sums in the same way */
   ptrdiff_t executable; /* how far from there it can be executed */
 } ert_unrolled;
 

@@ -82,7 +82,7 @@ ERT_INLINE uint8_t *unrolled_jump(uint8_t *p, const uint8_t *there) {
   return p + 4;
 }
 
-/* The frame. */
+/* The frame; what it is lies before it. */
 typedef struct unrolled_frame {
   uint8_t *whole, *part; /* where 28 sums are ended, of a vector whose lanes are all valid or not */
   size_t each[2];        /* bytes for one of them */
@@ -108,8 +108,8 @@ static uint8_t *unrolled_finish(const ert_unrolled *u, uint8_t *p, bool whole) {
   return UNROLLED_PUT(p, "\xc5\xf8\x77\xc3"); /* vzeroupper, ret */
 }
 
-static uint8_t *unrolled_make_frame(const ert_unrolled *u, unrolled_frame *f) {
-  uint8_t *p = u->code;
+static void unrolled_make_frame(const ert_unrolled *u, unrolled_frame *f) {
+  uint8_t *p = u->code + sizeof *f;
   f->whole = p;
   p = unrolled_finish(u, p, true);
   f->each[0] = (size_t)(p - 4 - f->whole) / ERT_UNROLLED_FILTERS;
@@ -124,8 +124,7 @@ static uint8_t *unrolled_make_frame(const ert_unrolled *u, unrolled_frame *f) {
       p = unrolled_evex(p, unrolled_splat, i, 0, RDX, i * 4, 0);
     else
       p = UNROLLED_PUT(unrolled_evex(p, unrolled_xor, i, i, -1 - i, 0, 0), "\x0f\x1f\x40\x00"); /* nop of four bytes */
-  f->body = p = UNROLLED_PUT(p, "\x48\x81\xc6\x00\x02\x00\x00"); /* add rsi, 512: displacements are signed */
-  return p;
+  f->body = UNROLLED_PUT(p, "\x48\x81\xc6\x00\x02\x00\x00"); /* add rsi, 512: displacements are signed */
 }
 
 /* Behind the products: masks and limits, and on to where the sums are ended. */
@@ -213,10 +212,10 @@ static void unrolled_run(const ert_unrolled *u) {
     unrolled_walk(u);
     return;
   }
-  unrolled_frame frame;
-  uint8_t *p = unrolled_make_frame(u, &frame);
-  (void)unrolled_tail(u, &frame, unrolled_body(u, p));
-  const uint8_t *begin = frame.begin + (ERT_UNROLLED_FILTERS - u->n_filters) * UNROLLED_BEGIN + u->executable;
+  unrolled_frame *frame = (unrolled_frame *)(void *)u->code;
+  if (u->fresh) unrolled_make_frame(u, frame);
+  (void)unrolled_tail(u, frame, unrolled_body(u, frame->body));
+  const uint8_t *begin = frame->begin + (ERT_UNROLLED_FILTERS - u->n_filters) * UNROLLED_BEGIN + u->executable;
   const unrolled_code run = (unrolled_code)(uintptr_t)begin;
   unrolled_ends ends = {.y_filter = u->y_filter * 4, .residual_filter = u->residual_filter * 4, .lo = u->lo, .hi = u->hi};
   const ptrdiff_t last = (ptrdiff_t)u->n_filters - 1;
