@@ -58,7 +58,7 @@ def group_sizes(filters: int) -> list[int]:
 class Strips:
     """How a convolution's positions are cut (runtime_c/src/kernels/unrolled_geometry.c): so many strips of an image and
     group, `vectors` in all of them; of each channel, so many `runs` and `floats` are copied in all, none where inputs
-    are read in place; `aligned`: vectors of inputs begin with lines of the cache."""
+    are read in place; `aligned`: vectors of copies begin with lines of the cache."""
 
     count: int
     vectors: int
@@ -76,7 +76,7 @@ def strips_of(g: Geometry, channels: int) -> Strips:
     in_rows = g.stride[1:] == (1, 1) and (g.inside[1] == 1 or g.inside[2] == pitch) and channel % (_SETS * LANES) != 0
     if in_rows and (channel % LANES == 0 or taps > 1 or g.filters < _MANY):
         vectors = -(-((height - 1) * pitch + width) // LANES)
-        return Strips(depth, depth * vectors, 0, 0, channel % LANES == 0 and taps == 1)
+        return Strips(depth, depth * vectors, 0, 0, False)
     phases = [min(k, s // gcd(s, d)) for k, d, s in zip(g.kernel, g.dilation, g.stride, strict=True)]
     reach = ((g.kernel[1] - 1) * g.dilation[1] - g.pad[1]) // g.stride[1] - -g.pad[1] // g.stride[1]
     planes = g.kernel[0] * phases[1] * phases[2]

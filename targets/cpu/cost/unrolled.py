@@ -20,10 +20,10 @@ _READ, _WRITTEN = 0.3, 0.5  # what part of moving inputs and outputs does not hi
 
 # Cycles, where one vector is multiplied a cycle.
 _PRODUCT = 1.0  # of a value, for each vector
-_ALIGNED, _ASTRAY = 0.25, 0.9  # to load inputs, by whether these begin where lines of the cache do
+_COPY, _PLACE_OF_X = 0.25, 0.95  # to load inputs: copies that begin with lines of the cache; others, from anywhere
 _ENDED = 3.5  # of a filter's sums, to begin and to store them
-_MADE, _PLACED, _GROUP = 0.6, 3.5, 1500.0  # to make the instructions of a value, a load and a group
-_RUN, _COPIED = 19.0, 5.0  # to begin a run, and to copy each vector of it
+_MADE, _PLACED, _GROUP = 0.6, 3.2, 600.0  # to make the instructions of a value, a load and a group
+_RUN, _COPIED = 24.0, 5.0  # to begin a run, and to copy each vector of it
 _GATHERED = 1.8  # to copy each float with a stride of three or more, besides
 
 
@@ -54,7 +54,7 @@ def _cycles(g: Geometry, of: Geometry, density: float) -> float:
     channels = channels_of_tile(of)
     tiles, strips = ceil(max(g.channels, 1) / channels), strips_of(g, channels)
     values, places = density * g.groups * g.filters * g.channels * prod(g.kernel), _places(g, density, channels)
-    each = _PRODUCT * values + (_ALIGNED if strips.aligned else _ASTRAY) * places + _ENDED * g.groups * g.filters * tiles
+    each = _PRODUCT * values + (_COPY if strips.aligned else _PLACE_OF_X) * places + _ENDED * g.groups * g.filters * tiles
     made = _MADE * values + _PLACED * places + _GROUP * g.groups * len(group_sizes(g.filters)) * tiles
     copied = g.groups * g.channels * (_RUN * strips.runs + _COPIED * strips.floats / LANES)
     if g.stride[2] > 2:
