@@ -11,13 +11,24 @@ import numpy as np
 
 from targets.cpu.cost.conv import Geometry
 
-__all__ = ["FILTERS", "LANES", "Strips", "Unrolled", "channels_of_tile", "group_sizes", "strips_of", "unrolled_stream", "window"]
+__all__ = [
+    "FILTERS",
+    "LANES",
+    "Strips",
+    "Unrolled",
+    "channels_of_tile",
+    "group_sizes",
+    "strips_of",
+    "unrolled_stream",
+    "window",
+]
 
 FILTERS = 28  # of a group at most: their sums stay in registers
 LANES = 16  # positions of a vector
 _BATCH, _FAR = 4, 63  # places whose inputs are loaded at once, and how many places each is further on at most
 _FLOATS = 128 * 1024  # of the inputs of a tile: they stay in the second cache
 _WHOLE = 16  # vectors of a strip at least, if there are as many
+_FEW = 24, 8  # vectors of outputs that make up for larger tiles, of kernels and of single taps
 _SETS, _MANY = 8, 96  # lines of the cache between channels, and filters, that decide whether inputs are copied
 
 
@@ -95,10 +106,8 @@ def channels_of_tile(g: Geometry) -> int:
     """As many as the first cache has the inputs of a vector for; more where vectors are few, since sums are loaded and
     stored for each tile; in tiles as even as can be."""
     vectors = -(-prod(g.out[1:]) // LANES)
-    if prod(g.kernel) == 1:
-        most = 256 if vectors > 8 else 1024
-    else:
-        most = 64 if vectors > 24 else 128
+    few, most = (1024, 256) if prod(g.kernel) == 1 else (128, 64)
+    most = few if vectors <= _FEW[prod(g.kernel) == 1] else most
     depth = max(g.channels, 1)
     return -(-depth // -(-depth // most))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import itertools
+import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,12 +33,16 @@ from tests.runtime_c.bundles import cores_bundle
 __all__ = ["networks", "write_seeds"]
 
 OPSET = 20
+TARGET = "cpu-x86_64-avx512" if platform.machine() == "x86_64" else "cpu"  # with all kernels
 MOST_BYTES = 100_000  # of a bundle
 SEARCHES = (("exact", 1), ("rows", 2))  # strategies of the planner, and how many cores: with views and without
 IMPLEMENTATIONS = {  # of convolutions and matrix products, by precision
-    "f32": ("direct", "depthwise", "sparse", "winograd2", "winograd4", "im2col-caffe", "im2col-nhwc"),
-    "f16": ("packed-f16", "sparse-f16", "winograd4-lean-f16"),
-    "bf16": ("packed-bf16", "bf16", "lines-bf16", "sparse-bf16", "winograd2-lean-bf16", "winograd2-bf16"),
+    "f32": ("direct", "depthwise", "sparse", "unrolled", "winograd2", "winograd4", "im2col-caffe", "im2col-nhwc"),
+    "f16": ("packed-f16", "sparse-f16", "unrolled-f16", "winograd4-lean-f16"),
+    "bf16": (
+        *("packed-bf16", "bf16", "lines-bf16", "sparse-bf16", "unrolled-bf16"),
+        *("winograd2-lean-bf16", "winograd2-bf16"),
+    ),
 }
 
 
@@ -259,7 +264,7 @@ def networks() -> Iterator[tuple[ModelProto, dict[str, str]]]:
         yield network, {}
         graph = optimize(import_onnx(network))
         for precision, implementations in IMPLEMENTATIONS.items():
-            target = resolve("cpu", precision=precision)
+            target = resolve(TARGET, precision=precision)
             offered = {form.implementation for node in graph.nodes for form in target.forms(graph, node)}
             for name in implementations:
                 if name in offered:
@@ -331,6 +336,7 @@ def write_seeds(folder: Path, every: bool = False) -> set[str]:
             pack(
                 network,
                 path,
+                targets=(TARGET,),
                 golden=network.graph.name == "random",
                 search=search,
                 cores=(cores,),

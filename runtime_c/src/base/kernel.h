@@ -69,7 +69,8 @@ typedef struct ert_step {
   size_t scratch_bytes; /* 0 until prepare sets it: scratch one task needs, 64-byte aligned when run is called */
   int64_t tasks;        /* 0 until prepare sets it: number of independent tasks; 0: there is nothing to run */
   size_t code_bytes;    /* 0 until prepare sets it: memory that one task writes instructions to and runs them from */
-  ptrdiff_t code, executable; /* where that is, from scratch, and how far from there it can be executed; 0: there is none */
+  ptrdiff_t code,
+      executable; /* where that is, from scratch, and how far from there it can be executed; 0: there is none */
 } ert_step;
 
 /* What prepare may use. */

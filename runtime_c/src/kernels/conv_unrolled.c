@@ -12,9 +12,9 @@ typedef struct unrolled_state {
   ert_finish finish;
   ert_strides x, y, residual;
   ert_unrolled_stream stream;
-  int64_t vectors; /* of a strip, at most */
-  int64_t runs;    /* of groups of filters: tasks of the same strip */
-  int64_t *ends;   /* where they end in each group of the convolution */
+  int64_t vectors;  /* of a strip, at most */
+  int64_t runs;     /* of groups of filters: tasks of the same strip */
+  int64_t *ends;    /* where they end in each group of the convolution */
   int64_t *filters; /* the first one of each group, of all of the convolution */
   int32_t *offsets;
   uint16_t *columns;
@@ -124,8 +124,8 @@ static edgert_status unrolled_prepare(ert_prepare *p) {
   ERT_TRY(ert_conv_expect_worth(p, (int64_t)inputs, (double)ert_volume(g->out) * (double)g->filters));
   cut(p, &state);
   if (p->simd->unrolled_bytes)
-    p->step->code_bytes = p->simd->unrolled_bytes((size_t)state.s.taps, (size_t)state.stream.n_batches,
-                                                  (size_t)state.stream.n_values);
+    p->step->code_bytes =
+        p->simd->unrolled_bytes((size_t)state.s.taps, (size_t)state.stream.n_batches, (size_t)state.stream.n_values);
   return keep(p, &state);
 }
 

@@ -52,13 +52,15 @@ static edgert_status prove_group(const ert_prepare *p, const ert_unrolled_stream
   const int64_t values = p->step->in[ERT_UNROLLED_VALUES]->shape[0];
   if (end < 0 || !within(group->value, group->n_values, values))
     return ert_reject(p, "batches and values of a group", "ones that are stored",
-                      "ones from %d and %d on, of %" PRId64 " and %" PRId64, group->batch, group->value, batches, values);
+                      "ones from %d and %d on, of %" PRId64 " and %" PRId64, group->batch, group->value, batches,
+                      values);
   const uint32_t *batch = s->batches + group->batch;
   int64_t owned = 0;
   for (int64_t tap = 0; tap < taps; batch += group->tap_batches[tap++])
     ERT_TRY(prove_tap(p, batch, group->tap_batches[tap], channels, &owned));
   if (owned != group->n_values)
-    return ert_reject(p, "values of a group", "as many as its batches tell", "%d, not %" PRId64, group->n_values, owned);
+    return ert_reject(p, "values of a group", "as many as its batches tell", "%d, not %" PRId64, group->n_values,
+                      owned);
   const uint8_t *owner = s->owners + group->value;
   uint8_t largest = 0;
   for (int32_t i = 0; i < group->n_values; i++) {
@@ -109,7 +111,8 @@ edgert_status ert_unrolled_stream_read(const ert_prepare *p, const ert_unrolled_
                         g->g.filters);
     if ((i + 1) % out->each == 0) of_group = 0;
   }
-  int64_t batch = 0, value = 0; /* where the group before ends: each is looked at once, so time is that of reading all */
+  int64_t batch = 0,
+          value = 0; /* where the group before ends: each is looked at once, so time is that of reading all */
   for (int64_t tile = 0; tile < g->tiles; tile++)
     for (int64_t i = 0; i < rows; i++) {
       const ert_unrolled_group group = ert_unrolled_group_at(out, tile, i);
@@ -120,7 +123,8 @@ edgert_status ert_unrolled_stream_read(const ert_prepare *p, const ert_unrolled_
       const int64_t end = end_of(&group, g->taps, p->step->in[ERT_UNROLLED_BATCHES]->shape[0]);
       if (group.batch < batch || group.value < value)
         return ert_reject(p, "batches and values of a group", "ones behind those of the group before",
-                          "from %d and %d on, not from %" PRId64 " and %" PRId64, group.batch, group.value, batch, value);
+                          "from %d and %d on, not from %" PRId64 " and %" PRId64, group.batch, group.value, batch,
+                          value);
       ERT_TRY(prove_group(p, out, &group, channels, g->taps, end));
       out->n_batches = ert_max64(out->n_batches, end - group.batch);
       batch = end, value = (int64_t)group.value + group.n_values;

@@ -42,8 +42,8 @@ static edgert_status open_scratch(edgert_session *session, size_t scratch, size_
   size_t piece, bytes = 0, total;
   const uint32_t workers = ert_pool_workers(session->pool);
   const size_t unit = code > 0 ? ERT_CODE_UNIT : ERT_ALIGNMENT;
-  if (!ert_align_up(scratch, unit, &scratch) || !ert_align_up(code, unit, &bytes) ||
-      !ert_add(scratch, bytes, &piece) || !ert_multiply(piece, workers, &total))
+  if (!ert_align_up(scratch, unit, &scratch) || !ert_align_up(code, unit, &bytes) || !ert_add(scratch, bytes, &piece) ||
+      !ert_multiply(piece, workers, &total))
     total = piece = SIZE_MAX; /* which the allocation refuses */
   session->scratch_bytes = piece;
   ERT_TRY(ert_pages_open(total, "scratch memory", &session->scratch));

@@ -20,7 +20,7 @@ _READ, _WRITTEN = 0.3, 0.5  # what part of moving inputs and outputs does not hi
 
 # Cycles, where one vector is multiplied a cycle.
 _PRODUCT = 1.0  # of a value, for each vector
-_COPY, _PLACE_OF_X = 0.25, 0.95  # to load inputs: copies that begin with lines of the cache; others, from anywhere
+_LOADED, _ASTRAY = 0.25, 0.95  # to load inputs: copies that begin with lines of the cache; from anywhere else
 _ENDED = 3.5  # of a filter's sums, to begin and to store them
 _MADE, _PLACED, _GROUP = 0.6, 3.2, 600.0  # to make the instructions of a value, a load and a group
 _RUN, _COPIED = 24.0, 5.0  # to begin a run, and to copy each vector of it
@@ -54,7 +54,8 @@ def _cycles(g: Geometry, of: Geometry, density: float) -> float:
     channels = channels_of_tile(of)
     tiles, strips = ceil(max(g.channels, 1) / channels), strips_of(g, channels)
     values, places = density * g.groups * g.filters * g.channels * prod(g.kernel), _places(g, density, channels)
-    each = _PRODUCT * values + (_COPY if strips.aligned else _PLACE_OF_X) * places + _ENDED * g.groups * g.filters * tiles
+    each = _PRODUCT * values + (_LOADED if strips.aligned else _ASTRAY) * places
+    each += _ENDED * g.groups * g.filters * tiles
     made = _MADE * values + _PLACED * places + _GROUP * g.groups * len(group_sizes(g.filters)) * tiles
     copied = g.groups * g.channels * (_RUN * strips.runs + _COPIED * strips.floats / LANES)
     if g.stride[2] > 2:

@@ -410,7 +410,8 @@ typedef struct ert_simd {
                        size_t n); /* of y whole blocks of 16 are written */
   void (*sparse_matrix)(const ert_sparse_matrix *m);
   void (*unrolled)(const ert_unrolled *u);
-  size_t (*unrolled_bytes)(size_t taps, size_t batches, size_t values); /* of the instructions; NULL: none are generated */
+  size_t (*unrolled_bytes)(size_t taps, size_t batches,
+                           size_t values); /* of the instructions; NULL: none are generated */
   void (*winograd_input)(const ert_winograd_input *in);
   void (*winograd_weights)(const ert_winograd_weights *w);
   void (*winograd_multiply)(const ert_winograd_product *d);

@@ -29,7 +29,7 @@ enum {
   UNROLLED_BEGIN = 10,  /* bytes that begin a sum */
   UNROLLED_LOAD = 10,   /* of a load, and of a multiply-add */
   UNROLLED_PRODUCT = 8,
-  UNROLLED_TAP = 9, /* of a tap's mask */
+  UNROLLED_TAP = 9,      /* of a tap's mask */
   UNROLLED_FRAME = 6144, /* of all that is fixed, and what is written behind the end */
   UNROLLED_AHEAD = 128,  /* owners of values that are read at once, at most */
 };
@@ -102,7 +102,7 @@ static uint8_t *unrolled_finish(const ert_unrolled *u, uint8_t *p, bool whole) {
     if (u->lo > -INFINITY) p = unrolled_evex(p, unrolled_most, f, UNROLLED_LO, -1 - f, 0, 0);
     if (u->hi < INFINITY) p = unrolled_evex(p, unrolled_least, f, UNROLLED_HI, -1 - f, 0, 0);
     p = unrolled_evex(p, unrolled_store, f, 0, RCX, 0, mask);
-    p = UNROLLED_PUT(p, "\x4c\x29\xd1");                /* sub rcx, r10 */
+    p = UNROLLED_PUT(p, "\x4c\x29\xd1");                  /* sub rcx, r10 */
     if (u->residual) p = UNROLLED_PUT(p, "\x4d\x29\xd8"); /* sub r8, r11 */
   }
   return UNROLLED_PUT(p, "\xc5\xf8\x77\xc3"); /* vzeroupper, ret */
@@ -161,12 +161,13 @@ static uint8_t *unrolled_body(const ert_unrolled *u, uint8_t *p) {
   const __m512i first = _mm512_add_epi64(each, _mm512_set1_epi64((long long)UINT64_C(0x8046b8501df2623e)));
   const __m512i eight = _mm512_set1_epi64(INT64_C(8) << 56);
   uint8_t loads[64] = {0}; /* four of them, displaced by 32 bits each */
-  for (int i = 0; i < 4; i++) (void)unrolled_evex(loads + i * UNROLLED_LOAD, unrolled_load, UNROLLED_INPUT + i, 0, RDI, 0, 3);
+  for (int i = 0; i < 4; i++)
+    (void)unrolled_evex(loads + i * UNROLLED_LOAD, unrolled_load, UNROLLED_INPUT + i, 0, RDI, 0, 3);
   const __m512i four = _mm512_loadu_si512(loads);
   uint8_t rest[2 * UNROLLED_AHEAD] = {0};
   const uint8_t *owner = u->owners, *end = owner + u->n_values;
   const uint32_t *batch = u->batches;
-  uint32_t at = 0; /* values since rsi moved */
+  uint32_t at = 0;                         /* values since rsi moved */
   p = UNROLLED_PUT(p, "\x4d\x8b\x59\x28"); /* mov r11, [r9 + 40] */
   for (size_t tap = 0; tap < u->taps; tap++) {
     const int32_t *offset = u->offsets + tap * u->channels, mask = (int32_t)tap * 2;
@@ -217,7 +218,8 @@ static void unrolled_run(const ert_unrolled *u) {
   (void)unrolled_tail(u, frame, unrolled_body(u, frame->body));
   const uint8_t *begin = frame->begin + (ERT_UNROLLED_FILTERS - u->n_filters) * UNROLLED_BEGIN + u->executable;
   const unrolled_code run = (unrolled_code)(uintptr_t)begin;
-  unrolled_ends ends = {.y_filter = u->y_filter * 4, .residual_filter = u->residual_filter * 4, .lo = u->lo, .hi = u->hi};
+  unrolled_ends ends = {
+      .y_filter = u->y_filter * 4, .residual_filter = u->residual_filter * 4, .lo = u->lo, .hi = u->hi};
   const ptrdiff_t last = (ptrdiff_t)u->n_filters - 1;
   for (size_t v = 0; v < u->n_vectors; v++) {
     const ert_unrolled_vector *at = u->vectors + v;
