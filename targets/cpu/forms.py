@@ -129,7 +129,7 @@ def _convolutions(graph: Graph, node: Node, machine: Machine, precision: str, av
         if avx512 and machine.cores[0].vector_bytes == 64:
             unrolled = stream_of(graph, node, precision, "unrolled")
             filters = graph.type(node.inputs[1] or "").shape[0]
-            grain = (1, window(filters) if op.group == 1 and window(filters) < filters else 1, *(1,) * (rank - 2))
+            grain = (1, window(filters) if op.group == 1 else filters // op.group, *(1,) * (rank - 2))
             found.append(replace(_form(graph, node, PLANAR, PLANAR, unrolled), arithmetic=unrolled, grain=grain))
     by_patches = ["im2col-caffe"] if graph.constant(node.inputs[1]) is None else ["im2col-caffe", "im2col-nhwc"]
     found += [replace(_form(graph, node, PLANAR, PLANAR, way), arithmetic=way) for way in by_patches]
