@@ -126,11 +126,10 @@ def _convolutions(graph: Graph, node: Node, machine: Machine, precision: str, av
         rank = graph.type(node.outputs[0]).rank
         grain = (1, SORTED, *(1,) * (rank - 2)) if tiling_of(graph, node, machine).order.sorted else ()
         found.append(replace(_form(graph, node, PLANAR, PLANAR, stream), arithmetic=stream, grain=grain))
-        if avx512 and machine.cores[0].vector_bytes == 64:
-            unrolled = stream_of(graph, node, precision, "unrolled")
+        if avx512 and machine.cores[0].vector_bytes == 64 and precision == "f32":
             filters = graph.type(node.inputs[1] or "").shape[0]
             grain = (1, window(filters) if op.group == 1 else filters // op.group, *(1,) * (rank - 2))
-            found.append(replace(_form(graph, node, PLANAR, PLANAR, unrolled), arithmetic=unrolled, grain=grain))
+            found.append(replace(_form(graph, node, PLANAR, PLANAR, "unrolled"), arithmetic="unrolled", grain=grain))
     by_patches = ["im2col-caffe"] if graph.constant(node.inputs[1]) is None else ["im2col-caffe", "im2col-nhwc"]
     found += [replace(_form(graph, node, PLANAR, PLANAR, way), arithmetic=way) for way in by_patches]
     return found

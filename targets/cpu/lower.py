@@ -30,7 +30,7 @@ from targets.base import Attribute, Form, Layout, Lowered, Operand, Work, attrib
 from targets.cpu.cost.conv import geometry
 from targets.cpu.depthwise import tap_lists
 from targets.cpu.packing import block16, depth16, lines, weight16
-from targets.cpu.precision import LINES, halves, is_stream, is_unrolled, rounded, stored_type
+from targets.cpu.precision import LINES, halves, is_stream, rounded, stored_type
 from targets.cpu.quantized import lower_quantized
 from targets.cpu.sparse import UNSORTED, Stream, conv_stream, matrix_stream, taps_of
 from targets.cpu.tiling import Engine, Tiling, tiling
@@ -50,8 +50,8 @@ def lower(graph: Graph, node: Node, form: Form, machine: Machine) -> Lowered:
         stored = stored_type(form.implementation)
         of_conv = isinstance(node.op, Conv)
         return _conv_sparse(graph, node, machine, stored) if of_conv else _linear_sparse(graph, node, stored)
-    if is_unrolled(form.implementation):
-        return _conv_unrolled(graph, node, stored_type(form.implementation))
+    if form.implementation == "unrolled":
+        return _conv_unrolled(graph, node)
     if form.implementation.startswith("winograd"):
         return _winograd(graph, node, form)
     if form.implementation == "depthwise-planar":
@@ -202,14 +202,14 @@ def _conv_sparse(graph: Graph, node: Node, machine: Machine, stored: DType) -> L
     return Lowered("conv_sparse", tuple(inputs), tuple(attributes))
 
 
-def _conv_unrolled(graph: Graph, node: Node, stored: DType) -> Lowered:
+def _conv_unrolled(graph: Graph, node: Node) -> Lowered:
     op = node.op
     assert isinstance(op, Conv)
     types = tuple(None if name is None else graph.type(name) for name in node.inputs)
     channels = channels_of_tile(geometry(Work(op, types, (graph.type(node.outputs[0]),), ())))
     weights = graph.type(node.inputs[1] or "")
     key = "unrolled", channels, op.group
-    stream = _streamed(graph, node, stored, key, lambda data: unrolled_stream(data, channels, op.group))
+    stream = _streamed(graph, node, DType.F32, key, lambda data: unrolled_stream(data, channels, op.group))
     inputs = [_operand(graph, node.inputs[0], Layout.PLANAR), *stream]
     inputs += [_operand(graph, name, Layout.PLANAR) for name in node.inputs[2:]]
     added = map(Attribute, ("channels", "kernel"), ((channels,), weights.shape[2:]))

@@ -17,7 +17,6 @@ __all__ = [
     "halves",
     "has_lines",
     "is_stream",
-    "is_unrolled",
     "noise_of",
     "precisions_of",
     "rounded",
@@ -38,11 +37,6 @@ def stored_type(implementation: str) -> DType:
 def is_stream(implementation: str) -> bool:
     """Whether a form stores its weights as a stream of their non-zeros: "sparse", "sparse-f16" and "sparse-bf16"."""
     return implementation.partition("-")[0] == "sparse"
-
-
-def is_unrolled(implementation: str) -> bool:
-    """Whether a form makes instructions of its weights: "unrolled", "unrolled-f16" and "unrolled-bf16"."""
-    return implementation.partition("-")[0] == "unrolled"
 
 
 def noise_of(implementation: str) -> float:
@@ -91,11 +85,11 @@ def has_lines(graph: Graph, node: Node, precision: str) -> bool:
     return precision == "bf16" and weights is not None and weights.shape[1] < _FEW and _reducible(weights, precision)
 
 
-def stream_of(graph: Graph, node: Node, precision: str, kind: str = "sparse") -> str:
-    """The form by which the weights of `node` become a stream of some kind: of 16 bits a value unless one is no finite
-    number of them."""
+def stream_of(graph: Graph, node: Node, precision: str) -> str:
+    """The form by which the weights of `node` become a stream: of 16 bits a value unless one is no finite number of
+    them."""
     weights = graph.constant(node.inputs[1])
-    return f"{kind}-{precision}" if weights is not None and _reducible(weights, precision) else kind
+    return f"sparse-{precision}" if weights is not None and _reducible(weights, precision) else "sparse"
 
 
 def _reducible(weights: np.ndarray, precision: str) -> bool:

@@ -36,7 +36,7 @@ from packer.ir.ops import (
 )
 from targets.base import Form, Layout, Lowered, attributes_of, block_grain
 from targets.cpu.lower import COPIES, copy_attributes, is_linear, tiling_of
-from targets.cpu.precision import LINES, is_stream, is_unrolled
+from targets.cpu.precision import LINES, is_stream
 from targets.cpu.quantized import quantized_boxes
 from targets.cpu.sparse import BLOCK, MATRIX_CHANNELS
 from targets.cpu.unrolled import group_sizes
@@ -100,7 +100,7 @@ def restrict(graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part)
     boxes: list[Box | None] = list(part.reads)
     if is_stream(form.implementation):
         boxes = _sparse(lowered, part)
-    elif is_unrolled(form.implementation):
+    elif form.implementation == "unrolled":
         boxes = _unrolled(graph, node, lowered, part)
     elif isinstance(node.op, IntegerConv | QuantizedConv):
         boxes = quantized_boxes(graph, node, lowered, part.reads)

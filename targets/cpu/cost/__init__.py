@@ -69,8 +69,6 @@ _CONVOLUTIONS: dict[str, _Model] = {
     "sparse-f16": conv_sparse_seconds,
     "sparse-bf16": conv_sparse_seconds,
     "unrolled": conv_unrolled_seconds,
-    "unrolled-f16": conv_unrolled_seconds,
-    "unrolled-bf16": conv_unrolled_seconds,
     **{
         f"winograd{tile}{suffix}": winograd_seconds
         for tile in TILES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from packer.ir.ops import Conv, MatMul
 from targets.base import Form, Work
-from targets.cpu.precision import is_stream, is_unrolled, stored_type
+from targets.cpu.precision import is_stream, stored_type
 from targets.cpu.winograd import is_lean, tile_of
 
 __all__ = ["weights"]
@@ -17,7 +17,7 @@ def weights(work: Work, form: Form) -> float:
     if not isinstance(work.op, Conv | MatMul) or not work.constant[1] or work.inputs[1] is None:
         return 0.0
     count, name = work.inputs[1].elements, form.implementation
-    if is_stream(name) or is_unrolled(name):
+    if is_stream(name) or name == "unrolled":
         return (stored_type(name).bytes + _PLACE / work.block.size) * work.density * count
     if name.startswith("winograd") and not is_lean(name):
         edge = tile_of(name) + 2
