@@ -26,6 +26,15 @@ ERT_INLINE void unrolled_inputs(const float *from, uint16_t mask, float *to) {
     for (int lane = 0; lane < ERT_UNROLLED_LANES; lane++) to[lane] = mask >> lane & 1 ? from[lane] : 0.0f;
 }
 
+/* What instructions round once is rounded once, however compilers are asked to optimize. */
+ERT_INLINE vf unrolled_multiply_add(vf x, float value, vf sum) {
+#if defined(__x86_64__) && ERT_VECTOR_BYTES == 64
+  return (vf)_mm512_fmadd_ps((__m512)x, _mm512_set1_ps(value), (__m512)sum);
+#else
+  return sum + x * value;
+#endif
+}
+
 ERT_INLINE void unrolled_add(const ert_unrolled *u, const float *x, const uint16_t *masks,
                              float (*acc)[ERT_UNROLLED_LANES]) {
   const uint32_t *batch = u->batches;
@@ -42,7 +51,8 @@ ERT_INLINE void unrolled_add(const ert_unrolled *u, const float *x, const uint16
       for (uint32_t n = ert_unrolled_values(*batch); n > 0; n--, owner++, value++) {
         float *sum = acc[*owner & ERT_UNROLLED_OWNER];
         const float *own = inputs[*owner >> 5 & 3];
-        for (int v = 0; v < V16; v++) vstore(sum + v * VL, vload(sum + v * VL) + vload(own + v * VL) * *value);
+        for (int v = 0; v < V16; v++)
+          vstore(sum + v * VL, unrolled_multiply_add(vload(own + v * VL), *value, vload(sum + v * VL)));
       }
     }
   }
