@@ -14,7 +14,8 @@ const char *ert_test_isa(uint32_t index);
 bool ert_test_views(const char *kernel);
 
 /* Prepares the step for `workers` and runs its tasks in pieces of `piece` tasks (0: all at once), each with fresh
- * scratch. Without `isa` the kernel gets no vector loops; if it is to `walk`, no memory for code. `in_place`: the inputs that the first output may lie over. */
+ * scratch. Without `isa` the kernel gets no vector loops; if it is to `walk`, no memory for code. `in_place`: the inputs that
+ * the first output may lie over. */
 edgert_status ert_test_step(const char *kernel, const char *isa, ert_tensor **in, uint32_t n_in, ert_tensor **out,
                             uint32_t n_out, const ert_attribute *attributes, uint32_t n_attributes, uint32_t workers,
                             int64_t piece, bool walk, uint32_t *in_place);
