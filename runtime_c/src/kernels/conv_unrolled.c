@@ -37,7 +37,7 @@ static bool lay_out(unrolled_state *s, size_t *inputs, size_t *bytes) {
   const size_t widened = s->stream.weights == ERT_WEIGHTS_F32 ? 0 : (size_t)s->stream.n_values + ERT_UNROLLED_LANES;
   size_t sums, unused;
   *inputs = *bytes = 0;
-  if (!g->in_place && (!ert_multiply((size_t)(ert_unrolled_planes(g) * g->plane), (size_t)g->tile, inputs) ||
+  if (!g->in_place && (!ert_multiply((size_t)g->channel, (size_t)g->tile, inputs) ||
                        !reserve(bytes, *inputs + ERT_SPARSE_SLACK, sizeof(float), &unused)))
     return false;
   return ert_multiply(vectors * ERT_UNROLLED_LANES, filters, &sums) &&

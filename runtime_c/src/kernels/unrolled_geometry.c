@@ -11,6 +11,7 @@ enum {
   TILE_FLOATS = 128 * 1024, /* the inputs of a tile stay in the second-level cache */
   LEAST_VECTORS = 16,       /* of a strip: worth making instructions for */
   SETS = 8,                 /* channels so many lines apart share few sets of the cache */
+  FEW_LINES = 4,            /* of a channel, or more that are no multiple of it: channels share few sets where they are */
   MANY_FILTERS = 96,
 };
 
@@ -47,7 +48,8 @@ static void cut(ert_unrolled_geometry *s, int64_t workers) {
   s->first = first;
   s->height = s->rows + reach;
   s->plane = ert_ceil_divide(s->height * s->pitch, LANES) * LANES;
-  if (s->plane / LANES % SETS == 0) s->plane += LANES;
+  s->channel = ert_unrolled_planes(s) * s->plane;
+  if (s->channel > FEW_LINES * LANES && s->channel % (FEW_LINES * LANES) == 0) s->channel += LANES;
 }
 
 /* Whether to read x where it is: it has rows as the outputs have, and channels are spread over the sets of the first-level
@@ -111,7 +113,7 @@ size_t ert_unrolled_list_runs(const ert_unrolled_geometry *s, const ert_strides 
 
 bool ert_unrolled_list_offsets(const ert_unrolled_geometry *s, const ert_strides *x, int32_t *offsets) {
   const ert_conv_geometry *g = &s->g;
-  const int64_t most = INT32_MAX / 4, channel = s->in_place ? x->channel : ert_unrolled_planes(s) * s->plane;
+  const int64_t most = INT32_MAX / 4, channel = s->in_place ? x->channel : s->channel;
   for (int64_t z = 0; z < g->kernel[0]; z++)
     for (int64_t k = 0; k < g->kernel[1]; k++)
       for (int64_t j = 0; j < g->kernel[2]; j++) {
