@@ -75,11 +75,11 @@ static int64_t work_of(const void *of, int64_t i) {
 static edgert_status keep(ert_prepare *p, const unrolled_state *state) {
   const ert_unrolled_geometry *g = &state->s;
   const size_t groups = (size_t)(g->g.groups * state->stream.each), ends = (size_t)(g->g.groups * state->runs);
-  size_t bytes = sizeof *state, ends_at, filters_at, offsets_at, columns_at, offsets;
+  size_t bytes = sizeof *state, ends_at, filters_at, offsets_at, columns_at;
   unrolled_state *s;
-  if (!ert_multiply((size_t)g->taps, (size_t)g->tile, &offsets) || !reserve(&bytes, ends, sizeof *s->ends, &ends_at) ||
+  if (!reserve(&bytes, ends, sizeof *s->ends, &ends_at) ||
       !reserve(&bytes, groups, sizeof *s->filters, &filters_at) ||
-      !reserve(&bytes, offsets, sizeof *s->offsets, &offsets_at) ||
+      !reserve(&bytes, (size_t)g->taps, sizeof *s->offsets, &offsets_at) ||
       !reserve(&bytes, (size_t)(g->pitch * (g->g.kernel[2] + 1)), sizeof *s->columns, &columns_at))
     return ert_reject(p, "taps and channels", "as many as memory can have", "more");
   ERT_TRY(ert_state(p, bytes, (void **)&s));
@@ -173,7 +173,7 @@ static void run_groups(const unrolled_state *s, const ert_step *step, const unro
   ert_unrolled u = {
       .offsets = s->offsets,
       .taps = (size_t)g->taps,
-      .channels = (size_t)g->tile,
+      .channel = (int32_t)(ert_unrolled_channel(g, &s->x) * 4),
       .vectors = vectors,
       .masks = masks,
       .n_vectors =

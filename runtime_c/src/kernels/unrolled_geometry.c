@@ -108,12 +108,13 @@ size_t ert_unrolled_list_runs(const ert_unrolled_geometry *s, const ert_strides 
     }
     runs[n - 1].after += (size_t)(s->plane - s->height * s->pitch);
   }
+  if (n > 0) runs[n - 1].after += (size_t)(s->channel - planes * s->plane);
   return n;
 }
 
 bool ert_unrolled_list_offsets(const ert_unrolled_geometry *s, const ert_strides *x, int32_t *offsets) {
   const ert_conv_geometry *g = &s->g;
-  const int64_t most = INT32_MAX / 4, channel = s->in_place ? x->channel : s->channel;
+  const int64_t most = INT32_MAX / 4, channel = ert_unrolled_channel(s, x);
   for (int64_t z = 0; z < g->kernel[0]; z++)
     for (int64_t k = 0; k < g->kernel[1]; k++)
       for (int64_t j = 0; j < g->kernel[2]; j++) {
@@ -125,8 +126,8 @@ bool ert_unrolled_list_offsets(const ert_unrolled_geometry *s, const ert_strides
         else
           at += ((z * s->phases[1] + k % s->phases[1]) * s->phases[2] + j % s->phases[2]) * s->plane -
                 s->first * s->pitch;
-        for (int64_t c = 0; c < s->tile; c++) *offsets++ = (int32_t)((c * channel + at) * 4);
         if (at < -most || s->tile * channel + at > most) return false;
+        *offsets++ = (int32_t)(at * 4);
       }
   return true;
 }

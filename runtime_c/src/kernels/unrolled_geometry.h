@@ -37,8 +37,13 @@ static inline int64_t ert_unrolled_runs(const ert_unrolled_geometry *s) { return
 size_t ert_unrolled_list_runs(const ert_unrolled_geometry *s, const ert_strides *x, int64_t depth, int64_t row,
                               ert_sparse_run *runs);
 
-/* Bytes from the input of the first position of a strip to those of each channel of a tile for each tap: [taps][tile]. False
- * if they are more than 32 bits tell. */
+/* Floats from a channel to the next, where they are read. */
+static inline int64_t ert_unrolled_channel(const ert_unrolled_geometry *s, const ert_strides *x) {
+  return s->in_place ? x->channel : s->channel;
+}
+
+/* Bytes from the input of the first position of a strip to that of the first channel of a tile for each tap. False if those
+ * of any channel are more than 32 bits tell. */
 bool ert_unrolled_list_offsets(const ert_unrolled_geometry *s, const ert_strides *x, int32_t *offsets);
 
 /* Of vectors that begin at each column: the lanes whose columns are outputs and have an input for each tap of a row, and

@@ -41,12 +41,12 @@ ERT_INLINE void unrolled_add(const ert_unrolled *u, const float *x, const uint16
   const uint8_t *owner = u->owners;
   const float *value = u->values;
   for (size_t tap = 0; tap < u->taps; tap++) {
-    const int32_t *offset = u->offsets + tap * u->channels;
+    const char *from = (const char *)x + u->offsets[tap];
     for (const uint32_t *last = batch + u->tap_batches[tap]; batch < last; batch++) {
       float inputs[4][ERT_UNROLLED_LANES];
       for (int k = 0; k < 4; k++) {
-        offset += *batch >> 8 * k & ERT_UNROLLED_FAR;
-        unrolled_inputs((const float *)(const void *)((const char *)x + *offset), masks[tap], inputs[k]);
+        from += (ptrdiff_t)(*batch >> 8 * k & ERT_UNROLLED_FAR) * u->channel;
+        unrolled_inputs((const float *)(const void *)from, masks[tap], inputs[k]);
       }
       for (uint32_t n = ert_unrolled_values(*batch); n > 0; n--, owner++, value++) {
         float *sum = acc[*owner & ERT_UNROLLED_OWNER];

@@ -7,12 +7,12 @@ static float unrolled_sum(const ert_unrolled *u, size_t filter, const float *x, 
   const uint32_t *batch = u->batches;
   size_t value = 0;
   for (size_t tap = 0; tap < u->taps; tap++) {
-    const int32_t *offset = u->offsets + tap * u->channels;
+    const char *from = (const char *)(x + lane) + u->offsets[tap];
     for (const uint32_t *last = batch + u->tap_batches[tap]; batch < last; batch++) {
       float inputs[4];
       for (int k = 0; k < 4; k++) {
-        offset += *batch >> 8 * k & ERT_UNROLLED_FAR;
-        inputs[k] = masks[tap] >> lane & 1 ? *(const float *)((const char *)(x + lane) + *offset) : 0.0f;
+        from += (ptrdiff_t)(*batch >> 8 * k & ERT_UNROLLED_FAR) * u->channel;
+        inputs[k] = masks[tap] >> lane & 1 ? *(const float *)from : 0.0f;
       }
       for (size_t end = value + ert_unrolled_values(*batch); value < end; value++) {
         const uint8_t owner = u->owners[value];

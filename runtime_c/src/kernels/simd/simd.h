@@ -274,14 +274,16 @@ typedef struct ert_unrolled_vector {
  * that a value is of, and which of the four channels it multiplies, times 32. */
 enum { ERT_UNROLLED_FILTERS = 28, ERT_UNROLLED_LANES = 16, ERT_UNROLLED_FAR = 63, ERT_UNROLLED_OWNER = 31 };
 
-static inline uint32_t ert_unrolled_values(uint32_t batch) {
-  return (batch >> 6 & 3) | (batch >> 12 & 12) | (batch >> 18 & 48) | (batch >> 24 & 192);
-}
+static inline uint32_t ert_unrolled_values(uint32_t batch) { return (batch >> 6 & 0x03030303) * 0x01041040 >> 24; }
+
+/* How many channels further on each of a batch's is than the last one of the batch before, a byte each. */
+static inline uint32_t ert_unrolled_further(uint32_t batch) { return (batch & 0x3f3f3f3f) * 0x01010101; }
 
 typedef struct ert_unrolled {
   const float *x;
-  const int32_t *offsets; /* bytes from x to each channel of the tile for each tap: [taps][channels] */
-  size_t taps, channels;
+  const int32_t *offsets; /* bytes from x to the first channel of the tile for each tap */
+  int32_t channel;        /* bytes from each channel to the next */
+  size_t taps;
   const int32_t *tap_batches; /* of each tap */
   const uint32_t *batches;
   const uint8_t *owners;

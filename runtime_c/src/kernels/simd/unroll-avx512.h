@@ -143,15 +143,27 @@ static uint8_t *unrolled_tail(const ert_unrolled *u, const unrolled_frame *f, ui
 
 /* Eight multiply-adds, each in eight bytes: sum += input * [rsi + 4 (number - 128)]. The bytes are a prefix that does
  * nothing, the four of EVEX, opcode, operands and displacement. An owner is a sum, whose number is in the operands' bits and
- * inverted in two of the second byte, and an input, inverted in the third one. */
-ERT_INLINE __m512i unrolled_products(__m128i owners, __m512i displaced) {
-  const __m512i owner = _mm512_cvtepu8_epi64(owners);
-  const __m512i low = _mm512_and_si512(_mm512_slli_epi64(owner, 51), _mm512_set1_epi64(INT64_C(7) << 51));
-  const __m512i third = _mm512_and_si512(_mm512_slli_epi64(owner, 20), _mm512_set1_epi64(INT64_C(8) << 20));
-  const __m512i fourth = _mm512_and_si512(_mm512_slli_epi64(owner, 16), _mm512_set1_epi64(INT64_C(16) << 16));
-  const __m512i input = _mm512_and_si512(_mm512_slli_epi64(owner, 22), _mm512_set1_epi64(INT64_C(3) << 27));
-  const __m512i sum = _mm512_ternarylogic_epi64(low, third, fourth, 0x96);
-  return _mm512_ternarylogic_epi64(sum, input, displaced, 0x96);
+ * inverted in two of the second byte, and an input, inverted in the third one: its parts are put into these bytes,
+ * multiplied to where they belong, and exchanged in what is `displaced`. */
+ERT_INLINE __m512i unrolled_products(__m512i owners, __m512i spread, __m512i displaced) {
+  const __m512i parts = _mm512_set1_epi64(INT64_C(0x0007000060180000)), to = _mm512_set1_epi64(INT64_C(0x0008000040110000));
+  const __m512i own = _mm512_set1_epi64(INT64_C(0x0038000018900000));
+  const __m512i moved = _mm512_maddubs_epi16(_mm512_and_si512(_mm512_shuffle_epi8(owners, spread), parts), to);
+  return _mm512_ternarylogic_epi64(moved, own, displaced, 0x6a);
+}
+
+/* Bytes `first`, first + 1 of sixteen, and so on, where unrolled_products needs them, in eight bytes each. */
+ERT_INLINE __m512i unrolled_spread(int first) {
+  const __m512i number = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+  const __m512i repeated = _mm512_mullo_epi64(number, _mm512_set1_epi64(INT64_C(0x0001000001010000)));
+  return _mm512_add_epi8(repeated, _mm512_set1_epi8((char)first));
+}
+
+/* Four loads of inputs, displaced by 32 bits each, whose bytes are those of words of two. */
+ERT_INLINE __m512i unrolled_loads(__m512i four, __m128i displaced) {
+  const __m512i words = _mm512_castsi128_si512(displaced);
+  const __m512i to = _mm512_set_epi16(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7, 6, 0, 0, 0, 5, 4, 0, 0, 0, 3, 2, 0, 0, 0, 1, 0, 0, 0, 0);
+  return _mm512_mask_permutexvar_epi16(four, 0xc6318, to, words);
 }
 
 static uint8_t *unrolled_body(const ert_unrolled *u, uint8_t *p) {
@@ -160,17 +172,20 @@ static uint8_t *unrolled_body(const ert_unrolled *u, uint8_t *p) {
                                          INT64_C(5) << 56, INT64_C(6) << 56, INT64_C(7) << 56);
   const __m512i first = _mm512_add_epi64(each, _mm512_set1_epi64((long long)UINT64_C(0x8046b8501df2623e)));
   const __m512i eight = _mm512_set1_epi64(INT64_C(8) << 56);
-  uint8_t loads[64] = {0}; /* four of them, displaced by 32 bits each */
+  const __m512i low = unrolled_spread(0), high = unrolled_spread(8);
+  uint8_t loads[64] = {0};
   for (int i = 0; i < 4; i++)
     (void)unrolled_evex(loads + i * UNROLLED_LOAD, unrolled_load, UNROLLED_INPUT + i, 0, RDI, 0, 3);
   const __m512i four = _mm512_loadu_si512(loads);
+  const __m128i channel = _mm_set1_epi32(u->channel);
   uint8_t rest[2 * UNROLLED_AHEAD] = {0};
   const uint8_t *owner = u->owners, *end = owner + u->n_values;
   const uint32_t *batch = u->batches;
   uint32_t at = 0;                         /* values since rsi moved */
   p = UNROLLED_PUT(p, "\x4d\x8b\x59\x28"); /* mov r11, [r9 + 40] */
   for (size_t tap = 0; tap < u->taps; tap++) {
-    const int32_t *offset = u->offsets + tap * u->channels, mask = (int32_t)tap * 2;
+    __m128i from = _mm_set1_epi32(u->offsets[tap]);
+    const int32_t mask = (int32_t)tap * 2;
     p = UNROLLED_PUT(p, "\xc4\xc1\x78\x90\x9b"); /* kmovw k3, [r11 + mask] */
     memcpy(p, &mask, 4);
     p += 4;
@@ -186,22 +201,21 @@ static uint8_t *unrolled_body(const ert_unrolled *u, uint8_t *p) {
         memcpy(p, &bytes, 4);
         p += 4, at = 0;
       }
-      _mm512_storeu_si512(p, four);
-      for (int k = 0; k < 4; k++) {
-        offset += *batch >> 8 * k & ERT_UNROLLED_FAR;
-        memcpy(p + k * UNROLLED_LOAD + 6, offset, 4);
-      }
+      const __m128i further = _mm_cvtepu8_epi32(_mm_cvtsi32_si128((int)ert_unrolled_further(*batch)));
+      from = _mm_add_epi32(_mm_mullo_epi32(further, channel), from);
+      _mm512_storeu_si512(p, unrolled_loads(four, from));
+      from = _mm_shuffle_epi32(from, 0xff);
       p += 4 * UNROLLED_LOAD;
       __m512i displaced = _mm512_add_epi64(first, _mm512_set1_epi64((long long)((uint64_t)at << 56)));
-      const __m128i owners = _mm_loadu_si128((const __m128i *)(const void *)owner);
-      _mm512_storeu_si512(p, unrolled_products(owners, displaced));
-      displaced = _mm512_add_epi64(displaced, eight);
-      _mm512_storeu_si512(p + 8 * UNROLLED_PRODUCT, unrolled_products(_mm_srli_si128(owners, 8), displaced));
-      for (uint32_t k = 16; k < n; k += 8) {
+      uint32_t k = 0;
+      do {
+        const __m512i owners = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)(owner + k)));
+        _mm512_storeu_si512(p + k * UNROLLED_PRODUCT, unrolled_products(owners, low, displaced));
         displaced = _mm512_add_epi64(displaced, eight);
-        const __m128i more = _mm_loadl_epi64((const __m128i *)(const void *)(owner + k));
-        _mm512_storeu_si512(p + k * UNROLLED_PRODUCT, unrolled_products(more, displaced));
-      }
+        _mm512_storeu_si512(p + (k + 8) * UNROLLED_PRODUCT, unrolled_products(owners, high, displaced));
+        displaced = _mm512_add_epi64(displaced, eight);
+        k += 16;
+      } while (__builtin_expect(k < n, 0));
       p += n * UNROLLED_PRODUCT, owner += n, at += n;
     }
   }
