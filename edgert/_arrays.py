@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,9 @@ from edgert._device_arrays import DeviceArray, device_array, on_device
 from edgert.dtypes import Array, address
 from edgert.errors import InvalidArgumentError
 
-__all__ = ["TensorInfo", "acceptable", "bindable", "refuse_overlap"]
+__all__ = ["TensorInfo", "acceptable", "bindable", "empty_array", "refuse_overlap"]
+
+_LINE = 64  # bytes of a line of the cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,14 @@ class TensorInfo:
 
     def __str__(self) -> str:
         return _type_text(self.dtype, self.shape)
+
+
+def empty_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """An array that begins with a line of the cache, so that no vector lies in two of them."""
+    size = math.prod(shape) * dtype.itemsize
+    room = np.empty(size + _LINE, np.uint8)
+    begin = -room.ctypes.data % _LINE
+    return room[begin : begin + size].view(dtype).reshape(shape)
 
 
 def acceptable(side: str, info: TensorInfo, value: Any, stream: int | None) -> Array | DeviceArray:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from edgert._arrays import empty_array
 from edgert._native import library
 from edgert.dtypes import Array
 from edgert.samples import random_inputs
@@ -90,8 +91,11 @@ def bench(
 
 def bind_all(session: Session, inputs: Mapping[str, Array] | None = None) -> None:
     """Binds a buffer to every input and output: copies of `inputs`, random values for the names it lacks."""
-    chosen = random_inputs(session.inputs) | {name: np.ascontiguousarray(a) for name, a in (inputs or {}).items()}
-    session.bind(chosen, {output.name: np.empty(output.shape, output.dtype) for output in session.outputs})
+    bound = {}
+    for name, values in {**random_inputs(session.inputs), **(inputs or {})}.items():
+        bound[name] = empty_array(values.shape, values.dtype)
+        bound[name][...] = values
+    session.bind(bound, {output.name: empty_array(output.shape, output.dtype) for output in session.outputs})
 
 
 def measure(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgert import _native
-from edgert._arrays import TensorInfo, acceptable, bindable, refuse_overlap
+from edgert._arrays import TensorInfo, acceptable, bindable, empty_array, refuse_overlap
 from edgert._device_arrays import DEFAULT_STREAM, DeviceArray, stream_handle
 from edgert._open import OpenBundle, thread_count
 from edgert.dtypes import DTYPES, Array, address
@@ -311,7 +311,7 @@ class Session:
             results: dict[str, Any] = {}
             for index, info in enumerate(self.outputs):
                 if (array := bound["output"][index]) is None:
-                    array = made[index] = np.empty(info.shape, info.dtype)
+                    array = made[index] = empty_array(info.shape, info.dtype)
                 results[info.name] = _given(array)
             if any(array is not None for array in bound["output"]):
                 refuse_overlap(list(given.values()), bound["output"])
