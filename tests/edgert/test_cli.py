@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from edgert import load
 from edgert.cli import app
 from edgert.decisions import read_plan
 from edgert.reader import read
+from edgert.session import Session
 from tests.edgert.networks import classifier, packed, two_inputs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -310,6 +311,26 @@ def test_check(bundle: Path, folder: Path, tmp_path: Path) -> None:
     assert found["runs"]
     assert {(p["target"], p["runs"]) for p in found["programs"]} == {(foreign, False), ("cpu", True)}
     assert [p["cores"] for p in found["programs"]] == [p.cores for p in read(other).programs]
+
+
+def test_check_tells_what_is_slow_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    w = np.random.default_rng(0).standard_normal((56, 64, 1, 1)).astype(np.float32)
+    node = onnx.helper.make_node("Conv", ["x", "w"], ["y"])
+    x, y = (
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, (1, channels, 16, 16))
+        for name, channels in (("x", 64), ("y", 56))
+    )
+    graph = onnx.helper.make_graph([node], "layer", [x], [y], [numpy_helper.from_array(np.where(w > 1, w, 0), "w")])
+    onnx.save(onnx.helper.make_model(graph), tmp_path / "layer.onnx")
+    bundle = tmp_path / "layer.edge"
+    made_for = ("--target", "cpu-x86_64-avx512", "--implementation", "unrolled")
+    succeed("pack", tmp_path / "layer.onnx", "-o", bundle, *made_for, "--cores", "1")
+    if read(bundle).programs[0].arch not in succeed("devices"):
+        pytest.skip("needs an x86-64 processor")
+    describe = Session.describe
+    for isa, slow in (("avx512", False), ("avx512bf16", False), ("avx2", True)):
+        monkeypatch.setattr(Session, "describe", lambda self, isa=isa: replace(describe(self), isa=isa))
+        assert ("slowly: its conv_unrolled needs AVX-512" in succeed("check", bundle)) == slow
 
 
 def test_run_reads_every_kind_of_file(folder: Path, tmp_path: Path) -> None:

@@ -77,8 +77,7 @@ static edgert_status keep(ert_prepare *p, const unrolled_state *state) {
   const size_t groups = (size_t)(g->g.groups * state->stream.each), ends = (size_t)(g->g.groups * state->runs);
   size_t bytes = sizeof *state, ends_at, filters_at, offsets_at, columns_at;
   unrolled_state *s;
-  if (!reserve(&bytes, ends, sizeof *s->ends, &ends_at) ||
-      !reserve(&bytes, groups, sizeof *s->filters, &filters_at) ||
+  if (!reserve(&bytes, ends, sizeof *s->ends, &ends_at) || !reserve(&bytes, groups, sizeof *s->filters, &filters_at) ||
       !reserve(&bytes, (size_t)g->taps, sizeof *s->offsets, &offsets_at) ||
       !reserve(&bytes, (size_t)(g->pitch * (g->g.kernel[2] + 1)), sizeof *s->columns, &columns_at))
     return ert_reject(p, "taps and channels", "as many as memory can have", "more");

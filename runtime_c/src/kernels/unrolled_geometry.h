@@ -16,9 +16,9 @@ typedef struct ert_unrolled_geometry {
   int64_t pitch;
   bool in_place;
   bool joined; /* rows of outputs, and of residuals, follow one another: vectors may have positions of several */
-  int64_t rows, strips;  /* of a strip; of the outputs of a depth */
-  int64_t phases[3];     /* planes of a channel that are copied: depths, phases of rows and of columns */
-  int64_t first, height; /* of a plane: its first row, relative to the strip's, and how many it has */
+  int64_t rows, strips;   /* of a strip; of the outputs of a depth */
+  int64_t phases[3];      /* planes of a channel that are copied: depths, phases of rows and of columns */
+  int64_t first, height;  /* of a plane: its first row, relative to the strip's, and how many it has */
   int64_t plane, channel; /* floats from one to the next, and from those of a channel to those of the next */
 } ert_unrolled_geometry;
 

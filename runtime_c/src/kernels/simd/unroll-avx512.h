@@ -146,7 +146,8 @@ static uint8_t *unrolled_tail(const ert_unrolled *u, const unrolled_frame *f, ui
  * inverted in two of the second byte, and an input, inverted in the third one: its parts are put into these bytes,
  * multiplied to where they belong, and exchanged in what is `displaced`. */
 ERT_INLINE __m512i unrolled_products(__m512i owners, __m512i spread, __m512i displaced) {
-  const __m512i parts = _mm512_set1_epi64(INT64_C(0x0007000060180000)), to = _mm512_set1_epi64(INT64_C(0x0008000040110000));
+  const __m512i parts = _mm512_set1_epi64(INT64_C(0x0007000060180000)),
+                to = _mm512_set1_epi64(INT64_C(0x0008000040110000));
   const __m512i own = _mm512_set1_epi64(INT64_C(0x0038000018900000));
   const __m512i moved = _mm512_maddubs_epi16(_mm512_and_si512(_mm512_shuffle_epi8(owners, spread), parts), to);
   return _mm512_ternarylogic_epi64(moved, own, displaced, 0x6a);
@@ -162,7 +163,8 @@ ERT_INLINE __m512i unrolled_spread(int first) {
 /* Four loads of inputs, displaced by 32 bits each, whose bytes are those of words of two. */
 ERT_INLINE __m512i unrolled_loads(__m512i four, __m128i displaced) {
   const __m512i words = _mm512_castsi128_si512(displaced);
-  const __m512i to = _mm512_set_epi16(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7, 6, 0, 0, 0, 5, 4, 0, 0, 0, 3, 2, 0, 0, 0, 1, 0, 0, 0, 0);
+  const __m512i to =
+      _mm512_set_epi16(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7, 6, 0, 0, 0, 5, 4, 0, 0, 0, 3, 2, 0, 0, 0, 1, 0, 0, 0, 0);
   return _mm512_mask_permutexvar_epi16(four, 0xc6318, to, words);
 }
 
