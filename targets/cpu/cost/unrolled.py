@@ -20,9 +20,10 @@ _READ, _WRITTEN = 0.3, 0.5  # what part of moving inputs and outputs does not hi
 
 # Cycles, where one vector is multiplied a cycle.
 _PRODUCT = 1.0  # of a value, for each vector
-_LOADED, _ASTRAY = 0.25, 0.95  # to load inputs: copies that begin with lines of the cache; from anywhere else
+_LOADED, _ASTRAY = 0.4, 1.8  # to load inputs: copies that begin with lines of the cache; from anywhere else
+_HIDDEN = 5.0  # values of an input behind which loading it hides
 _ENDED = 3.5  # of a filter's sums, to begin and to store them
-_MADE, _PLACED, _GROUP = 0.6, 3.2, 600.0  # to make the instructions of a value, a load and a group
+_MADE, _PLACED, _GROUP = 0.6, 2.8, 600.0  # to make the instructions of a value, a load and a group
 _RUN, _COPIED = 24.0, 5.0  # to begin a run, and to copy each vector of it
 _GATHERED = 1.8  # to copy each float with a stride of three or more, besides
 
@@ -54,7 +55,7 @@ def _cycles(g: Geometry, of: Geometry, density: float) -> float:
     channels = channels_of_tile(of)
     tiles, strips = ceil(max(g.channels, 1) / channels), strips_of(g, channels)
     values, places = density * g.groups * g.filters * g.channels * prod(g.kernel), _places(g, density, channels)
-    each = _PRODUCT * values + (_LOADED if strips.aligned else _ASTRAY) * places
+    each = _PRODUCT * values + (_LOADED if strips.aligned else _ASTRAY) * max(places - values / _HIDDEN, 0.0)
     each += _ENDED * g.groups * g.filters * tiles
     made = _MADE * values + _PLACED * places + _GROUP * g.groups * len(group_sizes(g.filters)) * tiles
     copied = g.groups * g.channels * (_RUN * strips.runs + _COPIED * strips.floats / LANES)
