@@ -101,6 +101,7 @@ class SessionInfo(Structure):
         ("cores", c_uint32),
         ("threads", c_uint32),
         ("steps", c_uint32),
+        ("slow_steps", c_uint32),
         ("arena_bytes", c_uint64),
         ("scratch_bytes", c_uint64),
         ("device_bytes", c_uint64),

@@ -32,7 +32,8 @@ ALL_CORES = 255  # StepTime.core: every core ran a share of the step
 @dataclass(frozen=True, slots=True)
 class SessionDescription:
     """What was chosen: program, instruction set, the `cores` it is made for, the `threads` that run it (no more than
-    those), the memory (bytes) they need; name and memory of the `device`, "" if none is used."""
+    those), the memory (bytes) they need; name and memory of the `device`, "" if none is used. `slow_steps` would make
+    instructions out of their weights, but cannot here, and take several times as long."""
 
     target: str
     isa: str
@@ -43,6 +44,7 @@ class SessionDescription:
     scratch_bytes: int
     device: str = ""
     device_bytes: int = 0
+    slow_steps: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +202,7 @@ class Session:
             info.scratch_bytes,
             info.device.decode(),
             info.device_bytes,
+            info.slow_steps,
         )
 
     def profile(self, hook: Callable[[StepTime], None] | None) -> None:

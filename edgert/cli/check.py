@@ -15,13 +15,11 @@ def check(bundle: BundlePath, allow_native: AllowNative = False, emulate: Emulat
     from edgert.cli._output import print_json
     from edgert.devices import this_machine
     from edgert.errors import EdgertError
-    from edgert.reader import read
     from edgert.session import DeviceOptions, Session
 
     opened, machine = OpenBundle(bundle), this_machine()
-    stored = read(bundle, integrity="metadata").programs
     verdicts = []
-    for program, written in zip(opened.programs(), stored, strict=True):
+    for program in opened.programs():
         reason, detail = "ok", ""
         emulated = emulate and program.device != ""
         if program.arch != machine.arch and not emulated:
@@ -32,7 +30,9 @@ def check(bundle: BundlePath, allow_native: AllowNative = False, emulate: Emulat
                 with Session(opened, program.target, program.cores, None, options) as session:
                     chosen = session.describe()
                     detail = f"with {chosen.isa}" + (f" on {chosen.device}" if chosen.device else "")
-                    detail += _slowly({step.kernel for step in written.steps}, chosen.isa)
+                    if chosen.slow_steps:
+                        detail += f", slowly: {chosen.slow_steps} of {chosen.steps} steps make instructions, for which "
+                        detail += "AVX-512 and memory that can be executed are missing here (--target cpu-x86_64 has none)"
             except EdgertError as error:
                 reason, detail = error.id, str(error)
         verdicts.append(
@@ -55,10 +55,3 @@ def check(bundle: BundlePath, allow_native: AllowNative = False, emulate: Emulat
         if not verdicts:
             typer.echo("the bundle holds no program")
     raise typer.Exit(0 if runs else 1)
-
-
-def _slowly(kernels: set[str], isa: str) -> str:
-    """Words for what is slow with an instruction set that a program is not made for; none if nothing is."""
-    if "conv_unrolled" not in kernels or isa.startswith("avx512"):
-        return ""
-    return ", slowly: its conv_unrolled needs AVX-512 to be fast; pack it for this processor with --target cpu-x86_64"

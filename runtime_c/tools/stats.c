@@ -81,6 +81,7 @@ void json_session(json *j, const edgert_session_info *info) {
   json_count(j, "cores", info->cores);
   json_count(j, "threads", info->threads);
   json_count(j, "steps", info->steps);
+  json_count(j, "slow_steps", info->slow_steps);
   json_count(j, "arena_bytes", info->arena_bytes);
   json_count(j, "scratch_bytes", info->scratch_bytes);
   json_end(j, '}');

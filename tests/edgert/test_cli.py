@@ -328,9 +328,14 @@ def test_check_tells_what_is_slow_here(tmp_path: Path, monkeypatch: pytest.Monke
     if read(bundle).programs[0].arch not in succeed("devices"):
         pytest.skip("needs an x86-64 processor")
     describe = Session.describe
-    for isa, slow in (("avx512", False), ("avx512bf16", False), ("avx2", True)):
-        monkeypatch.setattr(Session, "describe", lambda self, isa=isa: replace(describe(self), isa=isa))
-        assert ("slowly: its conv_unrolled needs AVX-512" in succeed("check", bundle)) == slow
+    with load(bundle, isa="sse2") as session:
+        assert describe(session).slow_steps == describe(session).steps == 1
+    if "avx512" in succeed("devices"):
+        with load(bundle) as session:
+            assert describe(session).slow_steps == 0
+    for slow in (0, 1):
+        monkeypatch.setattr(Session, "describe", lambda self, slow=slow: replace(describe(self), slow_steps=slow))
+        assert ("runs here with" in succeed("check", bundle)) and ("slowly: 1 of 1" in succeed("check", bundle)) == slow
 
 
 def test_run_reads_every_kind_of_file(folder: Path, tmp_path: Path) -> None:

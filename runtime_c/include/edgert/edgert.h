@@ -133,6 +133,7 @@ typedef struct edgert_session_info {
   uint32_t cores;     /* that the program is made for */
   uint32_t threads;   /* that run it, at most as many */
   uint32_t steps;
+  uint32_t slow_steps; /* of them, those that would make instructions, but cannot: no AVX-512, or no memory for that */
   uint64_t arena_bytes;
   uint64_t scratch_bytes;
   uint64_t device_bytes; /* arena on the device */

@@ -236,4 +236,10 @@ static void unrolled_run(const ert_step *step, int64_t begin, int64_t end, void 
 
 extern const ert_kernel ert_kernel_conv_unrolled;
 const ert_kernel ert_kernel_conv_unrolled = {
-    .name = "conv_unrolled", .prepare = unrolled_prepare, .run = unrolled_run, .views = true, .reduced = true};
+    .name = "conv_unrolled",
+    .prepare = unrolled_prepare,
+    .run = unrolled_run,
+    .views = true,
+    .reduced = true,
+    .generates = true,
+};

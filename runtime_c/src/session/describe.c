@@ -15,6 +15,13 @@ const char *edgert_isa(uint32_t index) {
 
 uint32_t edgert_cores(void) { return ert_cpu_cores(); }
 
+/* Steps that run several times slower than with instructions of their own. */
+static uint32_t slow_steps(const ert_plan *plan) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < plan->n_steps; i++) n += plan->steps[i].kernel->generates && !plan->steps[i].executable;
+  return n;
+}
+
 edgert_status edgert_session_describe(const edgert_session *session, edgert_session_info *out) {
   uint32_t threads = ert_pool_workers(session->pool);
   *out = (edgert_session_info){
@@ -24,6 +31,7 @@ edgert_status edgert_session_describe(const edgert_session *session, edgert_sess
       .cores = session->cores,
       .threads = threads,
       .steps = session->plan->n_steps,
+      .slow_steps = slow_steps(session->plan),
       .arena_bytes = session->arena_bytes,
       .scratch_bytes = (uint64_t)session->scratch_bytes * threads,
       .device_bytes = session->device_bytes,

@@ -10,22 +10,25 @@
 #ifndef ERT_KERNELS_SIMD_UNROLL_AVX512_H
 #define ERT_KERNELS_SIMD_UNROLL_AVX512_H
 
-/* What the code is called with, for one vector; in registers: rdi, rsi, rdx, rcx, r8, r9. `to` and `residual` are those of
- * the last filter. */
-typedef struct unrolled_ends {
-  int64_t y_filter, residual_filter; /* bytes */
-  uint64_t valid, stored;
+/* What the code is called with: what it runs over the vectors with, and where it is entered for each of them. `to` and
+ * `residual` are those of the last filter; `to` and `from` those of the first vector where they are sums. */
+typedef struct unrolled_call {
+  const float *x, *to, *residual, *from;
+  const char *values; /* what displacements are from: as far on as they reach back */
+  const ert_unrolled_vector *vector, *end;
+  const uint16_t *masks;                   /* of the taps of the first vector */
+  int64_t y_filter, residual_filter, sums; /* bytes from one to the next */
+  const uint8_t *enter;
   float lo, hi;
-  const uint16_t *masks; /* of the taps */
-} unrolled_ends;
-typedef void (*unrolled_code)(const float *x, const float *values, const float *from, float *to, const float *residual,
-                              const unrolled_ends *ends);
+} unrolled_call;
+typedef void (*unrolled_code)(const unrolled_call *call);
 
 enum {
   UNROLLED_INPUT = 28, /* the first register of inputs; behind all products two of them have limits of outputs */
   UNROLLED_LO = 28,
   UNROLLED_HI = 29,
   UNROLLED_REACH = 256, /* values that a displacement of one byte tells apart */
+  UNROLLED_BACK = 512,  /* bytes that it reaches back */
   UNROLLED_BEGIN = 10,  /* bytes that begin a sum */
   UNROLLED_LOAD = 10,   /* of a load, and of a multiply-add */
   UNROLLED_PRODUCT = 8,
@@ -34,8 +37,11 @@ enum {
   UNROLLED_AHEAD = 128,  /* owners of values that are read at once, at most */
 };
 
-/* General registers as instructions number them. */
-enum { RCX = 1, RDX = 2, RDI = 7, R8 = 8, R9 = 9 };
+/* General registers as instructions number them. Of a vector: rdi is the input of its first position, rsi the values from
+ * where displacements count, rdx where sums begin, rcx and r8 outputs and residuals of a filter, r9 the vector, r11 its masks.
+ * Of the call: rbx, r13, r14 and rbp what x, outputs, residuals and values are relative to, r10 and rax from one filter to
+ * the next, r12 behind the last vector, r15 the call. */
+enum { RAX, RCX, RDX, RBX, RBP = 5, RDI = 7, R8, R9, R10, R11, R12, R13, R14, R15 };
 
 static size_t unrolled_bytes(size_t taps, size_t batches, size_t values) {
   const size_t steps = values / (UNROLLED_REACH / 2) + 1; /* of rsi */
@@ -75,6 +81,16 @@ ERT_INLINE uint8_t *unrolled_put(uint8_t *p, const char *bytes, size_t n) {
 }
 #define UNROLLED_PUT(p, bytes) unrolled_put(p, bytes, sizeof bytes - 1)
 
+/* A general register out of the call. */
+ERT_INLINE uint8_t *unrolled_fetch(uint8_t *p, int to, size_t at) {
+  *p++ = (uint8_t)(0x49 | to >> 3 << 2);
+  *p++ = 0x8b;
+  *p++ = (uint8_t)(0x47 | (to & 7) << 3);
+  *p++ = (uint8_t)at;
+  return p;
+}
+#define UNROLLED_FETCH(p, to, what) unrolled_fetch(p, to, offsetof(unrolled_call, what))
+
 /* From the place behind `p`, which has the four bytes of the distance, to `there`. */
 ERT_INLINE uint8_t *unrolled_jump(uint8_t *p, const uint8_t *there) {
   const int32_t distance = (int32_t)(there - (p + 4));
@@ -84,10 +100,57 @@ ERT_INLINE uint8_t *unrolled_jump(uint8_t *p, const uint8_t *there) {
 
 /* The frame; what it is lies before it. */
 typedef struct unrolled_frame {
+  uint8_t *call, *head;  /* where it is called, and where each vector begins */
   uint8_t *whole, *part; /* where 28 sums are ended, of a vector whose lanes are all valid or not */
   size_t each[2];        /* bytes for one of them */
   uint8_t *begin, *body; /* where 28 sums are begun; behind that */
 } unrolled_frame;
+
+/* Registers of the call, and those of the first vector. */
+static uint8_t *unrolled_enter(const ert_unrolled *u, unrolled_frame *f, uint8_t *p) {
+  f->call = p;
+  p = UNROLLED_PUT(p, "\x53\x55\x41\x54\x41\x55\x41\x56\x41\x57"); /* push rbx, rbp, r12 to r15 */
+  p = UNROLLED_PUT(p, "\x49\x89\xff");                             /* mov r15, rdi */
+  p = UNROLLED_FETCH(p, RBX, x);
+  p = UNROLLED_FETCH(p, RBP, values);
+  p = UNROLLED_FETCH(p, R9, vector);
+  p = UNROLLED_FETCH(p, R10, y_filter);
+  p = UNROLLED_FETCH(p, R11, masks);
+  p = UNROLLED_FETCH(p, R12, end);
+  p = UNROLLED_FETCH(p, R13, to);
+  p = UNROLLED_FETCH(p, R14, residual);
+  p = UNROLLED_FETCH(p, RAX, residual_filter);
+  p = UNROLLED_FETCH(p, RCX, to);
+  p = UNROLLED_FETCH(p, RDX, from);
+  f->head = p;
+  p = UNROLLED_PUT(p, "\x49\x8b\x39\x48\x8d\x3c\xbb");                      /* rdi = rbx + 4 vector->x */
+  p = UNROLLED_PUT(p, "\x48\x89\xee");                                      /* mov rsi, rbp */
+  if (u->last) p = UNROLLED_PUT(p, "\x49\x8b\x49\x08\x49\x8d\x4c\x8d\x00"); /* rcx = r13 + 4 vector->y */
+  if (u->residual) p = UNROLLED_PUT(p, "\x4d\x8b\x41\x10\x4f\x8d\x04\x86"); /* r8 = r14 + 4 vector->residual */
+  p = UNROLLED_PUT(p, "\x41\xff\x67");                                      /* jmp [r15 + enter] */
+  *p++ = (uint8_t)offsetof(unrolled_call, enter);
+  return p;
+}
+
+/* On to the next vector, or back. */
+static uint8_t *unrolled_next(const ert_unrolled *u, const unrolled_frame *f, uint8_t *p) {
+  const uint32_t masks = (uint32_t)(u->taps * sizeof *u->masks);
+  p = UNROLLED_PUT(p, "\x49\x83\xc1\x20\x49\x81\xc3"); /* add r9, 32; add r11, masks */
+  memcpy(p, &masks, 4);
+  p += 4;
+  if (!u->first) { /* add rdx, [r15 + sums] */
+    p = UNROLLED_PUT(p, "\x49\x03\x57");
+    *p++ = (uint8_t)offsetof(unrolled_call, sums);
+  }
+  if (!u->last) { /* add rcx, [r15 + sums] */
+    p = UNROLLED_PUT(p, "\x49\x03\x4f");
+    *p++ = (uint8_t)offsetof(unrolled_call, sums);
+  }
+  p = UNROLLED_PUT(p, "\x4d\x39\xe1\x0f\x82"); /* cmp r9, r12; jb */
+  p = unrolled_jump(p, f->head);
+  p = UNROLLED_PUT(p, "\xc5\xf8\x77");                                    /* vzeroupper */
+  return UNROLLED_PUT(p, "\x41\x5f\x41\x5e\x41\x5d\x41\x5c\x5d\x5b\xc3"); /* pop r15 to r12, rbp, rbx; ret */
+}
 
 /* Each output: add the residual, limit, store. Where outputs move together, lanes that are none are left out. */
 static uint8_t *unrolled_finish(const ert_unrolled *u, uint8_t *p, bool whole) {
@@ -103,20 +166,20 @@ static uint8_t *unrolled_finish(const ert_unrolled *u, uint8_t *p, bool whole) {
     if (u->hi < INFINITY) p = unrolled_evex(p, unrolled_least, f, UNROLLED_HI, -1 - f, 0, 0);
     p = unrolled_evex(p, unrolled_store, f, 0, RCX, 0, mask);
     p = UNROLLED_PUT(p, "\x4c\x29\xd1");                  /* sub rcx, r10 */
-    if (u->residual) p = UNROLLED_PUT(p, "\x4d\x29\xd8"); /* sub r8, r11 */
+    if (u->residual) p = UNROLLED_PUT(p, "\x49\x29\xc0"); /* sub r8, rax */
   }
-  return UNROLLED_PUT(p, "\xc5\xf8\x77\xc3"); /* vzeroupper, ret */
+  return p;
 }
 
 static void unrolled_make_frame(const ert_unrolled *u, unrolled_frame *f) {
-  uint8_t *p = u->code + sizeof *f;
+  uint8_t *p = unrolled_enter(u, f, u->code + sizeof *f);
   f->whole = p;
   p = unrolled_finish(u, p, true);
-  f->each[0] = (size_t)(p - 4 - f->whole) / ERT_UNROLLED_FILTERS;
-  f->part = p;
+  f->each[0] = (size_t)(p - f->whole) / ERT_UNROLLED_FILTERS;
+  f->part = p = unrolled_next(u, f, p);
   p = unrolled_finish(u, p, false);
-  f->each[1] = (size_t)(p - 4 - f->part) / ERT_UNROLLED_FILTERS;
-  f->begin = p;
+  f->each[1] = (size_t)(p - f->part) / ERT_UNROLLED_FILTERS;
+  f->begin = p = unrolled_next(u, f, p);
   for (int i = ERT_UNROLLED_FILTERS - 1; i >= 0; i--)
     if (!u->first)
       p = unrolled_evex(p, unrolled_load, i, 0, RDX, i * 64, 0);
@@ -124,18 +187,17 @@ static void unrolled_make_frame(const ert_unrolled *u, unrolled_frame *f) {
       p = unrolled_evex(p, unrolled_splat, i, 0, RDX, i * 4, 0);
     else
       p = UNROLLED_PUT(unrolled_evex(p, unrolled_xor, i, i, -1 - i, 0, 0), "\x0f\x1f\x40\x00"); /* nop of four bytes */
-  f->body = UNROLLED_PUT(p, "\x48\x81\xc6\x00\x02\x00\x00"); /* add rsi, 512: displacements are signed */
+  f->body = p;
 }
 
 /* Behind the products: masks and limits, and on to where the sums are ended. */
 static uint8_t *unrolled_tail(const ert_unrolled *u, const unrolled_frame *f, uint8_t *p) {
   const size_t skipped = ERT_UNROLLED_FILTERS - u->n_filters;
   if (u->last) {
-    p = UNROLLED_PUT(p, "\x4d\x8b\x11\x4d\x8b\x59\x08");                     /* mov r10, [r9]; r11, [r9 + 8] */
-    p = UNROLLED_PUT(p, "\xc4\xc1\xf8\x90\x49\x10\xc4\xc1\xf8\x90\x51\x18"); /* kmovq k1, [r9 + 16]; k2, [r9 + 24] */
-    if (u->lo > -INFINITY) p = unrolled_evex(p, unrolled_splat, UNROLLED_LO, 0, R9, 32, 0);
-    if (u->hi < INFINITY) p = unrolled_evex(p, unrolled_splat, UNROLLED_HI, 0, R9, 36, 0);
-    p = UNROLLED_PUT(p, "\x41\x81\x79\x10\xff\xff\x00\x00\x0f\x85"); /* cmp dword [r9 + 16], 0xffff; jne */
+    p = UNROLLED_PUT(p, "\xc4\xc1\x78\x90\x49\x18\xc4\xc1\x78\x90\x51\x1a"); /* kmovw k1, [r9 + 24]; k2, [r9 + 26] */
+    if (u->lo > -INFINITY) p = unrolled_evex(p, unrolled_splat, UNROLLED_LO, 0, R15, offsetof(unrolled_call, lo), 0);
+    if (u->hi < INFINITY) p = unrolled_evex(p, unrolled_splat, UNROLLED_HI, 0, R15, offsetof(unrolled_call, hi), 0);
+    p = UNROLLED_PUT(p, "\x41\x0f\xb7\x79\x18\x81\xff\xff\xff\x00\x00\x0f\x85"); /* [r9 + 24] != 0xffff? */
     p = unrolled_jump(p, f->part + skipped * f->each[1]);
   }
   return unrolled_jump(UNROLLED_PUT(p, "\xe9"), f->whole + skipped * f->each[0]);
@@ -183,8 +245,7 @@ static uint8_t *unrolled_body(const ert_unrolled *u, uint8_t *p) {
   uint8_t rest[2 * UNROLLED_AHEAD] = {0};
   const uint8_t *owner = u->owners, *end = owner + u->n_values;
   const uint32_t *batch = u->batches;
-  uint32_t at = 0;                         /* values since rsi moved */
-  p = UNROLLED_PUT(p, "\x4d\x8b\x59\x28"); /* mov r11, [r9 + 40] */
+  uint32_t at = 0; /* values since rsi moved */
   for (size_t tap = 0; tap < u->taps; tap++) {
     __m128i from = _mm_set1_epi32(u->offsets[tap]);
     const int32_t mask = (int32_t)tap * 2;
@@ -232,18 +293,29 @@ static void unrolled_run(const ert_unrolled *u) {
   unrolled_frame *frame = (unrolled_frame *)(void *)u->code;
   if (u->fresh) unrolled_make_frame(u, frame);
   (void)unrolled_tail(u, frame, unrolled_body(u, frame->body));
-  const uint8_t *begin = frame->begin + (ERT_UNROLLED_FILTERS - u->n_filters) * UNROLLED_BEGIN + u->executable;
-  const unrolled_code run = (unrolled_code)(uintptr_t)begin;
-  unrolled_ends ends = {
-      .y_filter = u->y_filter * 4, .residual_filter = u->residual_filter * 4, .lo = u->lo, .hi = u->hi};
   const ptrdiff_t last = (ptrdiff_t)u->n_filters - 1;
-  for (size_t v = 0; v < u->n_vectors; v++) {
-    const ert_unrolled_vector *at = u->vectors + v;
-    float *sums = u->sums + v * u->n_filters * ERT_UNROLLED_LANES;
-    ends.valid = at->valid, ends.stored = at->stored, ends.masks = u->masks + v * u->taps;
-    run(u->x + at->x, u->values, u->first ? u->bias : sums, u->last ? u->y + at->y + last * u->y_filter : sums,
-        u->residual ? u->residual + at->residual + last * u->residual_filter : NULL, &ends);
-  }
+  const unrolled_call call = {
+      .x = u->x,
+      .to = u->last ? u->y + last * u->y_filter : u->sums,
+      .residual = u->residual ? u->residual + last * u->residual_filter : NULL,
+      .from = u->first ? u->bias : u->sums,
+      .values = (const char *)u->values + UNROLLED_BACK,
+      .vector = u->vectors,
+      .end = u->vectors + u->n_vectors,
+      .masks = u->masks,
+      .y_filter = u->y_filter * 4,
+      .residual_filter = u->residual_filter * 4,
+      .sums = (int64_t)(u->n_filters * ERT_UNROLLED_LANES * sizeof(float)),
+      .enter = frame->begin + (ERT_UNROLLED_FILTERS - u->n_filters) * UNROLLED_BEGIN + u->executable,
+      .lo = u->lo,
+      .hi = u->hi,
+  };
+  ((unrolled_code)(uintptr_t)(frame->call + u->executable))(&call);
 }
+
+_Static_assert(sizeof(ert_unrolled_vector) == 32 && offsetof(ert_unrolled_vector, y) == 8 &&
+                   offsetof(ert_unrolled_vector, residual) == 16 && offsetof(ert_unrolled_vector, valid) == 24 &&
+                   offsetof(ert_unrolled_vector, stored) == 26,
+               "instructions know where its parts are");
 
 #endif
