@@ -38,7 +38,7 @@ def depthwise_planar_seconds(work: Work, form: Form, distances: Sequence[float],
     vectors = -(-rows // 2) if at.lanes == 16 and g.out[2] < 8 else rows * of_row
     stored = rows * of_row * (1.0 / at.store + _STORE)
     if _is_nine(g) and taps >= _NINE_LEAST:
-        tiles = rows // 7 + rows % 7 // 2 + rows % 7 % 2
+        tiles = _tiles(rows, 14 if at.lanes == 16 else 7)
         second = g.stride[1] - 1
         loads = 3.0 * (g.stride[1] * rows + (2 - second) * tiles)  # for taps; those of the second stride are shuffled
         step = max((9.0 * rows + second * loads) / at.fma, _TAP * loads / at.load) + tiles * _NINE_TILE[second]
@@ -60,12 +60,23 @@ def depthwise_planar_seconds(work: Work, form: Form, distances: Sequence[float],
     return overlapped(busy, operands(work, form, distances, at)) + extra
 
 
+def _tiles(rows: int, most: int) -> int:
+    """Of so many rows or half of them at most, and then of two or one (simd/f32-depthwise-nine.h)."""
+    found = 0
+    for size in (most, 7, 2, 1):
+        found += rows // size
+        rows %= size
+    return found
+
+
 def _is_nine(g: Geometry) -> bool:
     """3 by 3 taps that the kernel computes without scratch."""
     return (
         g.kernel == (1, 3, 3)
         and g.stride[1] == g.stride[2] <= 2
         and g.dilation[1] == g.dilation[2] == 1
+        and g.pad[1] <= 1
+        and (g.out[1] - 1) * g.stride[1] - g.pad[1] + 2 <= g.inside[1]
         and g.pad[2] == 1
         and g.out[0] == 1
     )

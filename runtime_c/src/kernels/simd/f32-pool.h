@@ -79,15 +79,11 @@ ERT_INLINE vf pool_column(const ert_pool_planar *p, bool average, const float *x
 /* ---- windows that slide along vectors of columns in registers ---- */
 
 /* b one lane later, after the last lane of a; and a one lane earlier, before the first lane of b. */
-#if defined(__clang__)
 #if ERT_VECTOR_BYTES == 64
-ERT_INLINE vf pool_later(vf a, vf b) {
-  return __builtin_shufflevector(a, b, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30);
-}
-ERT_INLINE vf pool_earlier(vf a, vf b) {
-  return __builtin_shufflevector(a, b, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16);
-}
-#elif ERT_VECTOR_BYTES == 32
+ERT_INLINE vf pool_later(vf a, vf b) { return (vf)_mm512_alignr_epi32((__m512i)b, (__m512i)a, 15); }
+ERT_INLINE vf pool_earlier(vf a, vf b) { return (vf)_mm512_alignr_epi32((__m512i)b, (__m512i)a, 1); }
+#elif defined(__clang__)
+#if ERT_VECTOR_BYTES == 32
 ERT_INLINE vf pool_later(vf a, vf b) { return __builtin_shufflevector(a, b, 7, 8, 9, 10, 11, 12, 13, 14); }
 ERT_INLINE vf pool_earlier(vf a, vf b) { return __builtin_shufflevector(a, b, 1, 2, 3, 4, 5, 6, 7, 8); }
 #else
