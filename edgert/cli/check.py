@@ -31,8 +31,10 @@ def check(bundle: BundlePath, allow_native: AllowNative = False, emulate: Emulat
                     chosen = session.describe()
                     detail = f"with {chosen.isa}" + (f" on {chosen.device}" if chosen.device else "")
                     if chosen.slow_steps:
-                        detail += f", slowly: {chosen.slow_steps} of {chosen.steps} steps make instructions, for which "
-                        detail += "AVX-512 and memory that can be executed are missing here (--target cpu-x86_64 has none)"
+                        detail += (
+                            f", slowly: {chosen.slow_steps} of {chosen.steps} steps need AVX-512 and memory that can "
+                            "be executed; pack with --target cpu-x86_64 for processors and systems without"
+                        )
             except EdgertError as error:
                 reason, detail = error.id, str(error)
         verdicts.append(

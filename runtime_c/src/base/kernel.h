@@ -90,10 +90,10 @@ typedef struct ert_kernel {
   edgert_status (*prepare)(ert_prepare *p);
   /* Executes tasks [begin, end). Tasks write disjoint parts of the outputs and give the same bits in any partition. */
   void (*run)(const ert_step *step, int64_t begin, int64_t end, void *scratch);
-  bool views;   /* takes operands that are not compact; the session refuses them for other kernels */
-  bool reduced; /* takes operands in f16 or bf16; likewise */
+  bool views;     /* takes operands that are not compact; the session refuses them for other kernels */
+  bool reduced;   /* takes operands in f16 or bf16; likewise */
   bool generates; /* several times faster with memory for instructions, and an instruction set that makes them */
-  bool device;  /* runs on the program's device, and takes operands in its memory; likewise */
+  bool device;    /* runs on the program's device, and takes operands in its memory; likewise */
 } ert_kernel;
 
 /* All kernels, by name; NULL if there is none. */
