@@ -92,7 +92,8 @@ def bench(
 def bind_all(session: Session, inputs: Mapping[str, Array] | None = None) -> None:
     """Binds a buffer to every input and output: copies of `inputs`, random values for the names it lacks."""
     bound = {}
-    for name, values in {**random_inputs(session.inputs), **(inputs or {})}.items():
+    for name, given in {**random_inputs(session.inputs), **(inputs or {})}.items():
+        values = np.asarray(given)
         bound[name] = empty_array(values.shape, values.dtype)
         bound[name][...] = values
     session.bind(bound, {output.name: empty_array(output.shape, output.dtype) for output in session.outputs})
