@@ -146,11 +146,11 @@ static void place_grid(planar_state *s) {
   for (int64_t t = 0; t < taps; t++) s->at[t] = s->table[t].at;
 }
 
-/* 3 by 3 taps, one or two apart, of outputs whose middle taps lie inside. */
-/* 3 by 3 taps of which at most one row is above, and one below the inputs. */
+/* 3 by 3 taps of outputs, one or two apart, whose middle taps lie inside: so at most one row of taps is above, and one below
+ * the inputs. */
 static bool is_nine(const ert_conv_geometry *g) {
-  const int64_t last = (g->out[1] - 1) * g->stride[1] - g->pad[1] + 2;
-  return g->pad[1] <= 1 && last <= g->in[1] && g->kernel[0] == 1 && g->kernel[1] == 3 && g->kernel[2] == 3 &&
+  const int64_t below = (g->out[1] - 1) * g->stride[1] - g->pad[1] + 2;
+  return g->pad[1] <= 1 && below <= g->in[1] && g->kernel[0] == 1 && g->kernel[1] == 3 && g->kernel[2] == 3 &&
          g->stride[1] <= 2 && g->stride[2] == g->stride[1] && g->dilation[1] == 1 && g->dilation[2] == 1 &&
          g->pad[2] == 1 && (g->out[2] - 1) * g->stride[2] < g->in[2] && g->in[0] == 1 && g->out[0] == 1 &&
          g->pad[0] == 0;

@@ -11,7 +11,7 @@ enum {
   TILE_FLOATS = 128 * 1024, /* the inputs of a tile stay in the second-level cache */
   LEAST_VECTORS = 16,       /* of a strip: worth making instructions for */
   SETS = 8,                 /* channels so many lines apart share few sets of the cache */
-  FEW_LINES = 4, /* of a channel, or more that are no multiple of it: channels share few sets where they are */
+  FEW_LINES = 4,            /* of a channel; if they are more, and a multiple of it, channels share few sets likewise */
   MANY_FILTERS = 96,
 };
 
