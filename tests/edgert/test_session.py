@@ -71,6 +71,12 @@ def test_results_are_fresh(path: Path) -> None:
         assert not np.shares_memory(first["sum"], second["sum"])
 
 
+def test_results_begin_with_lines_of_the_cache(path: Path) -> None:
+    with edgert.load(path) as session:
+        kept = [session.run(A, B) for _ in range(8)]
+    assert all(array.ctypes.data % 64 == 0 for results in kept for array in results.values())
+
+
 def test_same_inputs_give_the_same_bits(path: Path) -> None:
     x = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
     with edgert.load(path) as session, edgert.load(path, isa="scalar") as other:
