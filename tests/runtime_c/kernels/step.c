@@ -31,6 +31,21 @@ bool ert_test_views(const char *kernel) {
   return found && found->views;
 }
 
+/* Makes the x87 registers free; and whether they are: C's functions need them, and MMX registers are the same. */
+#if defined(__x86_64__)
+static void free_x87(void) { __asm__ volatile("emms"); }
+static bool x87_is_free(void) {
+  struct {
+    uint32_t control, status, tags, rest[4];
+  } state;
+  __asm__ volatile("fnstenv %0\n\tfldenv %0" : "=m"(state));
+  return (state.tags & 0xffff) == 0xffff;
+}
+#else
+static void free_x87(void) {}
+static bool x87_is_free(void) { return true; }
+#endif
+
 /* Runs tasks with memory for their code, if they want that, unless they are to `walk`. */
 static edgert_status run_with_code(ert_step *step, int64_t begin, int64_t end, uint8_t *scratch, bool walk) {
   if (walk || step->code_bytes == 0) {
@@ -67,6 +82,7 @@ edgert_status ert_test_step(const char *kernel, const char *isa, ert_tensor **in
   ert_prepare prepare = {.step = &step, .simd = isa ? ert_simd_find(isa) : NULL, .workers = workers};
   edgert_status status = step.kernel->prepare(&prepare);
   *in_place = prepare.in_place;
+  free_x87();
   for (int64_t begin = 0; status == EDGERT_OK && begin < step.tasks;) {
     const int64_t end = piece > 0 && step.tasks - begin > piece ? begin + piece : step.tasks;
     void *scratch = NULL;
@@ -79,5 +95,6 @@ edgert_status ert_test_step(const char *kernel, const char *isa, ert_tensor **in
     begin = end;
   }
   ert_free(step.state);
+  if (!x87_is_free()) return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, kernel, "free x87 registers", "registers in use");
   return status;
 }
