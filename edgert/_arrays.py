@@ -13,9 +13,9 @@ from edgert._device_arrays import DeviceArray, device_array, on_device
 from edgert.dtypes import Array, address
 from edgert.errors import InvalidArgumentError
 
-__all__ = ["TensorInfo", "acceptable", "bindable", "empty_array", "refuse_overlap"]
+__all__ = ["ALIGN", "TensorInfo", "acceptable", "bindable", "empty_array", "refuse_overlap"]
 
-_LINE = 64  # bytes of a line of the cache
+ALIGN = 64  # bytes of a line of the cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class TensorInfo:
 def empty_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """An array that begins with a line of the cache, so that no vector lies in two of them."""
     size = math.prod(shape) * dtype.itemsize
-    room = np.empty(size + _LINE, np.uint8)
-    begin = -room.ctypes.data % _LINE
+    room = np.empty(size + ALIGN, np.uint8)
+    begin = -address(room) % ALIGN
     return room[begin : begin + size].view(dtype).reshape(shape)
 
 

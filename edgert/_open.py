@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgert import _native
+from edgert._arrays import ALIGN, empty_array
 from edgert._source import bytes_of
 from edgert.dtypes import address
 from edgert.errors import InvalidArgumentError, naming
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["OpenBundle", "ProgramStatus", "thread_count"]
 
 INTEGRITY = {"full": 0, "metadata": 1}
-ALIGN = 64
 MOST_THREADS = 1024  # that the library starts
 
 
@@ -84,11 +84,10 @@ def thread_count(value: int) -> int:
 
 
 def _stable(data: memoryview) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
-    """The bytes (and more, if copied), aligned, not to be changed by anyone while the bundle is open."""
+    """The bytes, aligned, not to be changed by anyone while the bundle is open."""
     given = np.frombuffer(data, np.uint8)
     if data.readonly and address(given) % ALIGN == 0 and given.size:
         return given
-    room = np.empty(given.size + 2 * ALIGN, np.uint8)
-    copy = room[-address(room) % ALIGN :]
-    copy[: given.size] = given
+    copy = empty_array(given.shape, given.dtype)
+    copy[...] = given
     return copy

@@ -18,7 +18,8 @@ uint32_t edgert_cores(void) { return ert_cpu_cores(); }
 /* Steps that run several times slower than with instructions of their own. */
 static uint32_t slow_steps(const ert_plan *plan) {
   uint32_t n = 0;
-  for (uint32_t i = 0; i < plan->n_steps; i++) n += plan->steps[i].kernel->generates && !plan->steps[i].executable;
+  for (const ert_step *step = plan->steps; step < plan->steps + plan->n_steps; step++)
+    n += step->kernel->generates && step->tasks > 0 && !step->executable;
   return n;
 }
 
