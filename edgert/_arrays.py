@@ -36,8 +36,8 @@ def empty_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """An array that begins with a line of the cache, so that no vector lies in two of them."""
     size = math.prod(shape) * dtype.itemsize
     room = np.empty(size + ALIGN, np.uint8)
-    begin = -address(room) % ALIGN
-    return room[begin : begin + size].view(dtype).reshape(shape)
+    aligned = room[-address(room) % ALIGN :]
+    return aligned[:size].view(dtype).reshape(shape)  # in two steps: an empty slice would begin where `room` does
 
 
 def acceptable(side: str, info: TensorInfo, value: Any, stream: int | None) -> Array | DeviceArray:

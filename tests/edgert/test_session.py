@@ -77,6 +77,12 @@ def test_results_begin_with_lines_of_the_cache(path: Path) -> None:
     assert all(array.ctypes.data % 64 == 0 for results in kept for array in results.values())
 
 
+@pytest.mark.parametrize("source", [b"", bytearray()])
+def test_nothing_is_no_bundle(source: Any) -> None:
+    with pytest.raises(edgert.EdgertError, match="got an empty file"):
+        edgert.load(source)
+
+
 def test_same_inputs_give_the_same_bits(path: Path) -> None:
     x = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
     with edgert.load(path) as session, edgert.load(path, isa="scalar") as other:
