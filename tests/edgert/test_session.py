@@ -16,7 +16,9 @@ import pytest
 
 import edgert
 from edgert import _native
+from edgert._arrays import empty_array
 from edgert._open import OpenBundle
+from edgert.dtypes import address
 from edgert.session import StepTime
 from tests.edgert.networks import classifier, dynamic, packed, two_inputs
 
@@ -75,6 +77,8 @@ def test_results_begin_with_lines_of_the_cache(path: Path) -> None:
     with edgert.load(path) as session:
         kept = [session.run(A, B) for _ in range(8)]
     assert all(array.ctypes.data % 64 == 0 for results in kept for array in results.values())
+    empty = [empty_array((0, 3), np.dtype(np.float32)) for _ in range(64)]
+    assert all(address(array) % 64 == 0 for array in empty)
 
 
 @pytest.mark.parametrize("source", [b"", bytearray()])
