@@ -18,7 +18,7 @@ typedef struct unrolled_state {
   int64_t *filters; /* the first one of each group, of all of the convolution */
   int32_t *offsets;
   uint16_t *columns;
-  size_t widened_at, sums_at, runs_at, vectors_at, masks_at; /* in scratch, bytes */
+  size_t kept_at, widened_at, sums_at, runs_at, vectors_at, masks_at; /* in scratch, bytes */
 } unrolled_state;
 
 static const ert_tensor *operand(const ert_step *step, uint32_t i) { return i < step->n_in ? step->in[i] : NULL; }
@@ -29,22 +29,43 @@ static bool reserve(size_t *end, size_t n, size_t size, size_t *at) {
   return ert_align_up(*end, 64, at) && ert_multiply(n, size, &bytes) && ert_add(*at, bytes, end);
 }
 
-/* Scratch: the lines of a tile, widened values, sums, what is copied, and vectors with their masks. */
+/* Floats of the inputs that are copied, packed ones with room for the channels that are packed at once. */
+static bool copied_floats(const ert_unrolled_geometry *g, size_t *floats) {
+  *floats = 0;
+  if (g->in_place) return true;
+  const size_t each = (size_t)(g->packed ? g->apart : g->channel);
+  const size_t count = (size_t)(g->packed ? g->plane / ERT_UNROLLED_LANES : g->tile);
+  return ert_multiply(each, count, floats) &&
+         ert_add(*floats, g->packed ? (size_t)g->plane * ERT_UNROLLED_PACKED : 0, floats) &&
+         ert_add(*floats, ERT_SPARSE_SLACK, floats);
+}
+
+/* Scratch: the lines of a tile, kept channels, widened values, sums, what is copied, and vectors with their masks. */
 static bool lay_out(unrolled_state *s, size_t *inputs, size_t *bytes) {
   const ert_unrolled_geometry *g = &s->s;
   const size_t vectors = (size_t)s->vectors, runs = g->in_place ? 0 : (size_t)ert_unrolled_runs(g);
   const size_t filters = g->tiles > 1 ? (size_t)s->stream.each * ERT_UNROLLED_FILTERS : 0;
-  const size_t widened = s->stream.weights == ERT_WEIGHTS_F32 ? 0 : (size_t)s->stream.n_values + ERT_UNROLLED_LANES;
+  const size_t set = g->room / sizeof(float), one = (size_t)s->stream.n_values;
+  const size_t values = (set > one ? set : one) + ERT_UNROLLED_SET * ERT_UNROLLED_LANES;
   size_t sums, unused;
-  *inputs = *bytes = 0;
-  if (!g->in_place && (!ert_multiply((size_t)g->channel, (size_t)g->tile, inputs) ||
-                       !reserve(bytes, *inputs + ERT_SPARSE_SLACK, sizeof(float), &unused)))
-    return false;
-  return ert_multiply(vectors * ERT_UNROLLED_LANES, filters, &sums) &&
-         reserve(bytes, widened, sizeof(float), &s->widened_at) && reserve(bytes, sums, sizeof(float), &s->sums_at) &&
+  *bytes = 0;
+  return copied_floats(g, inputs) && reserve(bytes, *inputs, sizeof(float), &unused) &&
+         ert_multiply(vectors * ERT_UNROLLED_LANES, filters, &sums) &&
+         reserve(bytes, g->kept ? (size_t)g->tile : 0, ERT_UNROLLED_LINE, &s->kept_at) &&
+         reserve(bytes, s->stream.weights == ERT_WEIGHTS_F32 ? 0 : values, sizeof(float), &s->widened_at) &&
+         reserve(bytes, sums, sizeof(float), &s->sums_at) &&
          reserve(bytes, runs, sizeof(ert_sparse_run), &s->runs_at) &&
          reserve(bytes, vectors, sizeof(ert_unrolled_vector), &s->vectors_at) &&
          reserve(bytes, vectors * (size_t)g->taps, sizeof(uint16_t), &s->masks_at);
+}
+
+/* Memory for the instructions of a set, or of the largest group. */
+static size_t code_bytes(const unrolled_state *s) {
+  const ert_unrolled_geometry *g = &s->s;
+  if (!s->simd->unrolled_bytes) return 0;
+  const size_t one = s->simd->unrolled_bytes((size_t)g->taps, (size_t)s->stream.n_batches, (size_t)s->stream.n_values,
+                                             g->kept ? (size_t)g->tile : 0);
+  return ERT_UNROLLED_FRAME + (g->room > one ? g->room : one);
 }
 
 /* Tasks: strips, and runs of groups of filters where strips are too few for the workers. */
@@ -117,14 +138,12 @@ static edgert_status unrolled_prepare(ert_prepare *p) {
   if (y->elements == 0) return EDGERT_OK;
   const ert_conv_geometry *g = &state.s.g;
   state.vectors = ert_unrolled_vectors(&state.s, state.s.rows);
+  p->step->code_bytes = code_bytes(&state);
   size_t inputs;
   if (!lay_out(&state, &inputs, &p->step->scratch_bytes))
     return ert_reject(p, "inputs of one strip", "fewer bytes than memory can have", "more");
   ERT_TRY(ert_conv_expect_worth(p, (int64_t)inputs, (double)ert_volume(g->out) * (double)g->filters));
   cut(p, &state);
-  if (p->simd->unrolled_bytes)
-    p->step->code_bytes =
-        p->simd->unrolled_bytes((size_t)state.s.taps, (size_t)state.stream.n_batches, (size_t)state.stream.n_values);
   return keep(p, &state);
 }
 
@@ -146,73 +165,144 @@ static void copy_tile(const unrolled_state *s, const unrolled_task *task, int64_
       .channels = (size_t)ert_min64(s->s.tile, s->s.g.channels - first),
       .to = to,
   };
-  s->simd->sparse_copy(&copy);
+  if (!s->s.packed) {
+    s->simd->sparse_copy(&copy);
+    return;
+  }
+  const ert_unrolled_pack pack = {
+      .of = copy,
+      .vectors = (size_t)(s->s.plane / ERT_UNROLLED_LANES),
+      .apart = s->s.apart,
+      .lines = to + s->s.plane / ERT_UNROLLED_LANES * s->s.apart,
+  };
+  s->simd->unrolled_pack(&pack);
 }
 
-static const float *values_of(const unrolled_state *s, const ert_step *step, const ert_unrolled_group *group,
-                              float *widened) {
-  const ert_tensor *values = step->in[ERT_UNROLLED_VALUES];
-  if (s->stream.weights == ERT_WEIGHTS_F32) return (const float *)values->data + group->value;
-  s->simd->sparse_widen(s->stream.weights, (const uint16_t *)values->data + group->value, widened,
-                        (size_t)group->n_values);
+/* A strip, as far as a tile adds to it. */
+typedef struct unrolled_part {
+  const unrolled_state *s;
+  const ert_step *step;
+  const unrolled_task *task;
+  int64_t tile;
+  float *kept, *widened;
+  ert_unrolled all; /* what all groups have; y, bias and residual those of the first filter */
+} unrolled_part;
+
+/* The values of a group, from number `at` on; widened, as many as there are. */
+static const float *values_of(const unrolled_part *p, int64_t at, size_t n, float *widened) {
+  const ert_tensor *values = p->step->in[ERT_UNROLLED_VALUES];
+  const ert_weights weights = p->s->stream.weights;
+  if (weights == ERT_WEIGHTS_F32) return (const float *)values->data + at;
+  p->s->simd->sparse_widen(weights, (const uint16_t *)values->data + at, widened, n);
   return widened;
 }
 
+/* Bytes of a group's instructions. */
+static size_t made_bytes(const ert_simd *simd, const ert_unrolled *u) {
+  size_t batches = 0;
+  for (size_t tap = 0; tap < u->taps; tap++) batches += (size_t)u->tap_batches[tap];
+  return simd->unrolled_bytes(u->taps, batches, u->n_values, u->kept ? u->channels : 0);
+}
+
+/* A set: groups from number `first` on, counted among those of the convolution's group, before `end` and as many as there is
+ * room for; without instructions single ones. Returns how many there are. */
+static size_t make_set(const unrolled_part *p, int64_t first, int64_t end, ert_unrolled *set) {
+  const unrolled_state *s = p->s;
+  float *sums = p->all.sums, *widened = p->widened;
+  uint8_t *body = p->all.body;
+  size_t bytes = 0, n = 0;
+  for (; n < ERT_UNROLLED_SET && first + (int64_t)n < end; n++) {
+    const int64_t number = p->task->group * s->stream.each + first + (int64_t)n, filter = s->filters[number];
+    const ert_unrolled_group group = ert_unrolled_group_at(&s->stream, p->tile, number);
+    ert_unrolled *u = set + n;
+    *u = p->all;
+    u->n_filters = (size_t)group.filters;
+    u->tap_batches = group.tap_batches;
+    u->batches = s->stream.batches + group.batch;
+    u->owners = s->stream.owners + group.value;
+    u->n_values = (size_t)group.n_values;
+    u->y += filter * s->y.channel;
+    if (u->bias) u->bias += filter;
+    if (u->residual) u->residual += filter * s->residual.channel;
+    u->sums = sums;
+    u->body = body;
+    if (body && s->s.kept && n == 0) u->kept = p->kept;
+    if (body && s->s.kept && n > 0) u->x = p->kept, u->channel = ERT_UNROLLED_LINE;
+    if (body) bytes += made_bytes(s->simd, u);
+    if (n > 0 && (!body || bytes > s->s.room)) break;
+    u->values = values_of(p, group.value, u->n_values, widened);
+    widened += (u->n_values + ERT_UNROLLED_LANES - 1) / ERT_UNROLLED_LANES * ERT_UNROLLED_LANES;
+    sums += u->n_filters * u->n_vectors * ERT_UNROLLED_LANES;
+    if (body) body = s->simd->unrolled_group(u);
+  }
+  return n;
+}
+
+/* Groups of filters [first, end). */
+static void run_groups(unrolled_part *p, int64_t first, int64_t end) {
+  const unrolled_state *s = p->s;
+  const size_t rows = (size_t)ert_min64(s->s.rows, s->s.g.out[1] - p->task->row);
+  ert_unrolled set[ERT_UNROLLED_SET];
+  for (size_t n; first < end; first += (int64_t)n) {
+    n = make_set(p, first, end, set);
+    s->simd->unrolled(set, n);
+    p->all.sums = set[n - 1].sums + set[n - 1].n_filters * p->all.n_vectors * ERT_UNROLLED_LANES;
+    for (size_t i = 0; p->all.last && i < n; i++)
+      ert_finish_stored(&s->finish, s->simd, set[i].y, set[i].n_filters, s->y.channel, rows, s->y.row,
+                        (size_t)s->s.g.out[2]);
+  }
+}
+
 /* Groups of filters [first, end) of a strip, counted among those of the convolution's group. */
-static void run_groups(const unrolled_state *s, const ert_step *step, const unrolled_task *task, int64_t first,
-                       int64_t end, uint8_t *scratch) {
+static void run_strip(const unrolled_state *s, const ert_step *step, const unrolled_task *task, int64_t first,
+                      int64_t end, uint8_t *scratch) {
   const ert_unrolled_geometry *g = &s->s;
   const ert_tensor *bias = operand(step, ERT_UNROLLED_BIAS), *residual = operand(step, ERT_UNROLLED_RESIDUAL);
-  const int64_t y_at = ert_position(&s->y, task->image, task->depth, task->row, 0);
-  const int64_t residual_at = ert_position(&s->residual, task->image, task->depth, task->row, 0);
   ert_unrolled_vector *vectors = (ert_unrolled_vector *)(void *)(scratch + s->vectors_at);
   ert_sparse_run *runs = (ert_sparse_run *)(void *)(scratch + s->runs_at);
   uint16_t *masks = (uint16_t *)(void *)(scratch + s->masks_at);
-  float *sums = (float *)(void *)(scratch + s->sums_at), *inputs = (float *)(void *)scratch;
-  ert_unrolled u = {
-      .offsets = s->offsets,
-      .taps = (size_t)g->taps,
-      .channel = (int32_t)(ert_unrolled_channel(g, &s->x) * 4),
-      .vectors = vectors,
-      .masks = masks,
-      .n_vectors =
-          ert_unrolled_list_vectors(g, &s->y, &s->residual, s->columns, task->depth, task->row, vectors, masks),
-      .together = g->joined && g->pitch > g->g.out[2],
-      .y_filter = s->y.channel,
-      .residual_filter = s->residual.channel,
-      .lo = s->finish.lo,
-      .hi = s->finish.hi,
-      .code = step->executable ? scratch + step->code : NULL,
-      .executable = step->executable,
-  };
+  float *inputs = (float *)(void *)scratch;
+  unrolled_part part = {
+      .s = s,
+      .step = step,
+      .task = task,
+      .kept = (float *)(void *)(scratch + s->kept_at),
+      .widened = (float *)(void *)(scratch + s->widened_at),
+      .all = {
+          .offsets = s->offsets,
+          .taps = (size_t)g->taps,
+          .channel = (int32_t)(ert_unrolled_channel(g, &s->x) * 4),
+          .vectors = vectors,
+          .masks = masks,
+          .n_vectors =
+              ert_unrolled_list_vectors(g, &s->y, &s->residual, s->columns, task->depth, task->row, vectors, masks),
+          .together = g->joined && g->pitch > g->g.out[2],
+          .y = (float *)step->out[0]->data + ert_position(&s->y, task->image, task->depth, task->row, 0),
+          .y_filter = s->y.channel,
+          .residual_filter = s->residual.channel,
+          .lo = s->finish.lo,
+          .hi = s->finish.hi,
+          .code = step->executable ? scratch + step->code : NULL,
+          .executable = step->executable,
+      }};
+  ert_unrolled *u = &part.all;
+  if (bias) u->bias = bias->data;
+  if (residual)
+    u->residual = (const float *)residual->data + ert_position(&s->residual, task->image, task->depth, task->row, 0);
   const size_t n_runs = g->in_place ? 0 : ert_unrolled_list_runs(g, &s->x, task->depth, task->row, runs);
-  for (int64_t tile = 0; tile < g->tiles; tile++) {
-    u.first = tile == 0;
-    u.last = tile == g->tiles - 1;
-    u.x = inputs;
+  for (part.tile = 0; part.tile < g->tiles; part.tile++) {
+    const int64_t channel = part.tile * g->tile;
+    u->first = part.tile == 0;
+    u->last = part.tile == g->tiles - 1;
+    u->channels = (size_t)ert_min64(g->tile, g->g.channels - channel);
+    u->sums = (float *)(void *)(scratch + s->sums_at);
+    u->x = inputs;
     if (g->in_place)
-      u.x = task->x + tile * g->tile * s->x.channel + task->depth * g->g.stride[0] * s->x.plane + task->row * s->x.row;
+      u->x = task->x + channel * s->x.channel + task->depth * g->g.stride[0] * s->x.plane + task->row * s->x.row;
     else
-      copy_tile(s, task, tile, runs, n_runs, inputs);
-    u.fresh = true;
-    for (int64_t i = first; i < end; i++, u.fresh = false) {
-      const int64_t number = task->group * s->stream.each + i, filter = s->filters[number];
-      const ert_unrolled_group group = ert_unrolled_group_at(&s->stream, tile, number);
-      u.n_filters = (size_t)group.filters;
-      u.tap_batches = group.tap_batches;
-      u.batches = s->stream.batches + group.batch;
-      u.owners = s->stream.owners + group.value;
-      u.n_values = (size_t)group.n_values;
-      u.values = values_of(s, step, &group, (float *)(void *)(scratch + s->widened_at));
-      u.bias = bias ? (const float *)bias->data + filter : NULL;
-      u.sums = sums + (size_t)((i - first) * ERT_UNROLLED_FILTERS) * u.n_vectors * ERT_UNROLLED_LANES;
-      u.y = (float *)step->out[0]->data + y_at + filter * s->y.channel;
-      if (residual) u.residual = (const float *)residual->data + residual_at + filter * s->residual.channel;
-      s->simd->unrolled(&u);
-      if (u.last)
-        ert_finish_stored(&s->finish, s->simd, u.y, u.n_filters, u.y_filter,
-                          (size_t)ert_min64(g->rows, g->g.out[1] - task->row), s->y.row, (size_t)g->g.out[2]);
-    }
+      copy_tile(s, task, part.tile, runs, n_runs, inputs);
+    if (u->code) u->body = s->simd->unrolled_frame(u);
+    run_groups(&part, first, end);
   }
 }
 
@@ -230,7 +320,7 @@ static void unrolled_run(const ert_step *step, int64_t begin, int64_t end, void 
     task.x = (const float *)step->in[ERT_UNROLLED_X]->data + task.image * s->x.image +
              task.group * g->channels * s->x.channel;
     const int64_t *ends = s->ends + task.group * s->runs;
-    run_groups(s, step, &task, run > 0 ? ends[run - 1] : 0, ends[run], scratch);
+    run_strip(s, step, &task, run > 0 ? ends[run - 1] : 0, ends[run], scratch);
   }
 }
 

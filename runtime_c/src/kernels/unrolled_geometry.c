@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "kernels/partition.h"
+#include "kernels/unrolled_stream.h"
 
 enum {
   MOST_TAPS = 4096,
@@ -13,6 +14,11 @@ enum {
   SETS = 8,                 /* channels so many lines apart share few sets of the cache */
   FEW_LINES = 4,            /* of a channel; if they are more, and a multiple of it, channels share few sets likewise */
   MANY_FILTERS = 96,
+  KEPT_ROOM = 100 * 1000,  /* bytes of the second-level cache, for instructions; */
+  PACKED_ROOM = 34 * 1000, /* of the first-level one, which loses less where inputs are packed anyhow */
+  LEAST_SET = 4,           /* groups that it pays to keep inputs for */
+  VALUE_BYTES = 8,         /* of the instruction of a value, and of a load */
+  LOAD_BYTES = 10,
 };
 
 /* Where a tap of dimension d reads, in positions and phase, for output 0. */
@@ -48,18 +54,37 @@ static void cut(ert_unrolled_geometry *s, int64_t workers) {
   s->first = first;
   s->height = s->rows + reach;
   s->plane = ert_ceil_divide(s->height * s->pitch, LANES) * LANES;
+  s->apart = LANES;
+  if (s->packed) {
+    s->channel = LANES;
+    s->apart = s->tile * LANES + LANES;
+    return;
+  }
   s->channel = ert_unrolled_planes(s) * s->plane;
   if (s->channel > FEW_LINES * LANES && s->channel % (FEW_LINES * LANES) == 0) s->channel += LANES;
 }
 
-/* Whether to read x where it is: it has rows as the outputs have, and channels are spread over the sets of the first-level
- * cache. If all vectors could begin with a line of the cache, but do not, and filters are many, it pays to copy them. */
-static bool read_in_place(const ert_unrolled_geometry *s, const ert_tensor *x, const ert_strides *strides) {
+/* Whether the instructions of some groups have room together, going by what a group has on average. */
+static bool sets_worth(const ert_prepare *p, const ert_unrolled_geometry *s) {
+  const ert_tensor *values = p->step->in[ERT_UNROLLED_VALUES], *groups = p->step->in[ERT_UNROLLED_GROUPS];
+  const int64_t all = s->tiles * (groups->rank == 3 ? groups->shape[1] : 1);
+  const int64_t bytes = values->elements / ert_max64(all, 1) * VALUE_BYTES + s->tile * LOAD_BYTES;
+  return s->g.filters > ERT_UNROLLED_FILTERS && bytes <= KEPT_ROOM / LEAST_SET;
+}
+
+/* How inputs are read: where they are, if x has rows as the outputs have and channels are spread over the sets of the
+ * first-level cache. Those of one tap are kept by sets; or packed, if filters are many and vectors do not begin with lines of
+ * the cache. */
+static void choose(const ert_prepare *p, const ert_tensor *x, const ert_strides *strides, ert_unrolled_geometry *s) {
   const ert_conv_geometry *g = &s->g;
-  if (g->stride[1] != 1 || g->stride[2] != 1 || (g->in[1] != 1 && strides->row != s->pitch)) return false;
-  if (strides->channel % (SETS * LANES) == 0) return false;
+  const bool agree = g->stride[1] == 1 && g->stride[2] == 1 && (g->in[1] == 1 || strides->row == s->pitch);
+  const bool spread = strides->channel % (SETS * LANES) != 0, few = g->filters < MANY_FILTERS;
   const bool aligned = strides->channel % LANES == 0 && (uintptr_t)x->data % 64 == 0;
-  return aligned || s->taps > 1 || g->filters < MANY_FILTERS;
+  const bool single = s->taps == 1 && g->pad[0] == 0 && g->pad[1] == 0 && g->pad[2] == 0;
+  s->kept = single && agree && aligned && s->tile <= ERT_UNROLLED_KEPT && sets_worth(p, s);
+  s->in_place = s->kept || (agree && spread && (s->taps > 1 || aligned || few));
+  s->packed = single && !s->in_place;
+  s->room = s->kept ? KEPT_ROOM : s->packed ? PACKED_ROOM : 0;
 }
 
 edgert_status ert_unrolled_geometry_read(const ert_prepare *p, const ert_strides *x, bool joined,
@@ -78,8 +103,9 @@ edgert_status ert_unrolled_geometry_read(const ert_prepare *p, const ert_strides
   out->phases[0] = g->kernel[0];
   for (int d = 1; d < 3; d++) out->phases[d] = ert_tap_phases(g, d);
   out->pitch = ert_max64(g->out[2], ert_ceil_divide(g->in[2], g->stride[2]));
-  out->in_place = read_in_place(out, input, x);
   out->joined = joined;
+  choose(p, input, x, out);
+  if (out->packed && !joined) out->pitch = ert_ceil_divide(out->pitch, LANES) * LANES;
   cut(out, p->workers);
   return EDGERT_OK;
 }
@@ -108,7 +134,7 @@ size_t ert_unrolled_list_runs(const ert_unrolled_geometry *s, const ert_strides 
     }
     runs[n - 1].after += (size_t)(s->plane - s->height * s->pitch);
   }
-  if (n > 0) runs[n - 1].after += (size_t)(s->channel - planes * s->plane);
+  if (n > 0 && !s->packed) runs[n - 1].after += (size_t)(s->channel - planes * s->plane);
   return n;
 }
 
@@ -179,7 +205,7 @@ size_t ert_unrolled_list_vectors(const ert_unrolled_geometry *s, const ert_strid
       v->valid = columns[right * (s->g.kernel[2] + 1) + s->g.kernel[2]];
       if (line - at < LANES) v->valid &= (uint16_t)((1u << (line - at)) - 1);
       v->stored = s->pitch > width && s->joined ? (uint16_t)((1u << __builtin_popcount(v->valid)) - 1) : v->valid;
-      v->x = down * s->pitch + right;
+      v->x = s->packed ? (down * s->pitch + right) / LANES * s->apart : down * s->pitch + right;
       const int64_t after = right < width ? right : width; /* where outputs follow those before */
       v->y = down * y->row + after;
       v->residual = down * residual->row + after;

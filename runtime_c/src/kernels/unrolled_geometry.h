@@ -9,17 +9,26 @@
 /* Inputs that neighbouring outputs read for a tap are neighbours, in rows `pitch` apart as those of the outputs are: so the
  * positions of a strip are one row, `pitch` being at least the outputs' and inputs' width, and a tap is one distance. If
  * strides are 1 and rows are that far apart, x is read where it is; else its rows and columns of each phase are copied as a
- * plane of their own, without padding. What lies beyond a row, or is no input at all, is masked. */
+ * plane of their own, without padding. What lies beyond a row, or is no input at all, is masked.
+ *
+ * Channels that lie far apart cost more to load than to multiply: each needs a page and a line of the cache of its own. Where
+ * there is one tap, inputs are packed vector by vector as they are copied; or the first of a set of groups of filters keeps
+ * them packed for the others. Sets are as many groups as have room for their instructions, and each vector goes through all of
+ * them while the first-level cache has its inputs. */
 typedef struct ert_unrolled_geometry {
   ert_conv_geometry g;
   int64_t taps, tile, tiles; /* channels of a tile, and how many there are */
   int64_t pitch;
   bool in_place;
+  bool kept;   /* x is read where it is by the first group of a set, which keeps it for the others */
+  bool packed; /* copied vector by vector, all channels of a tile behind each other */
+  size_t room; /* bytes of the instructions of a set; 0: sets are single groups */
   bool joined; /* rows of outputs, and of residuals, follow one another: vectors may have positions of several */
   int64_t rows, strips;   /* of a strip; of the outputs of a depth */
   int64_t phases[3];      /* planes of a channel that are copied: depths, phases of rows and of columns */
   int64_t first, height;  /* of a plane: its first row, relative to the strip's, and how many it has */
   int64_t plane, channel; /* floats from one to the next, and from those of a channel to those of the next */
+  int64_t apart;          /* floats from one vector to the next */
 } ert_unrolled_geometry;
 
 /* Reads and proves the attributes of an unrolled convolution x [N,C,spatial] -> y [N,K,spatial]. */

@@ -144,38 +144,62 @@ static void sparse_run(const ert_sparse *s) {
   sparse_choose(s);
 }
 
-/* to[i] = from[i * step] for i < n; whole vectors are written, zeros last. Returns how many floats were. */
-ERT_INLINE size_t sparse_fill(float *to, const float *from, size_t step, size_t n) {
-  size_t i = 0;
-  if (step == 1) {
-    for (; i + VL <= n; i += VL) vstore(to + i, vload(from + i));
-    if (i < n) vstore(to + i, vload_part(from + i, n - i)), i += VL;
-  } else if (step == 2) {
-    for (; i + VL < n; i += VL) vstore(to + i, sparse_even(vload(from + 2 * i), vload(from + 2 * i + VL)));
-    if (i < n) {
-      const size_t rest = 2 * (n - i) - 1, low = rest < VL ? rest : VL;
-      vstore(to + i, sparse_even(vload_part(from + 2 * i, low), vload_part(from + 2 * i + VL, rest - low)));
-      i += VL;
-    }
-  } else {
-    for (; i < n; i++) to[i] = from[i * step];
+/* Of floats `step` apart the first n, at most VL, and zeros behind them. */
+ERT_INLINE vf sparse_take(const float *from, size_t step, size_t n) {
+  if (step == 1) return n == VL ? vload(from) : vload_part(from, n);
+  if (step == 2) {
+    const size_t floats = 2 * n - 1, low = floats < VL ? floats : VL;
+    return sparse_even(low == VL ? vload(from) : vload_part(from, low), vload_part(from + VL, floats - low));
   }
-  return i;
+  float taken[VL] = {0};
+  for (size_t i = 0; i < n; i++) taken[i] = from[i * step];
+  return vload(taken);
 }
 
-static void sparse_copy(const ert_sparse_copy *c) {
-  float *to = c->to, *filled = to; /* from `to` on there are zeros up to `filled`, if that is ahead */
-  const float *x = c->x;
-  for (size_t channel = 0; channel < c->channels; channel++, x += c->x_channel)
-    for (size_t r = 0; r < c->n_runs; r++) {
-      const ert_sparse_run *run = c->runs + r;
-      for (float *end = to + run->before; filled < end; filled += VL) vstore(filled, vzero());
-      to += run->before;
-      filled = to + sparse_fill(to, x + run->from, c->step, run->count);
-      to += run->count;
-      for (float *end = to + run->after; filled < end; filled += VL) vstore(filled, vzero());
-      to += run->after;
+/* Vectors of n channels, `channel` floats apart, of which the first `room` floats are there. */
+ERT_INLINE void sparse_keep(float *to, size_t channel, size_t c, vf v, size_t room) {
+  if (room >= VL)
+    vstore(to + c * channel, v);
+  else
+    vstore_part(to + c * channel, v, room);
+}
+
+/* The runs of n neighbouring channels, each of which gets `channel` floats: run by run, so that what a vector takes is found
+ * once for all of them. */
+ERT_INLINE void sparse_copy_channels(const ert_sparse_copy *copy, const float *x, float *to, size_t channel, size_t n) {
+  size_t at = 0;
+  for (size_t r = 0; r < copy->n_runs; r++) {
+    const ert_sparse_run *run = copy->runs + r;
+    for (size_t i = 0; i < run->before; i += VL)
+      for (size_t c = 0; c < n; c++) sparse_keep(to + at + i, channel, c, vzero(), channel - at - i);
+    at += run->before;
+    size_t i = 0;
+    for (; i < run->count; i += VL) {
+      const float *from = x + run->from + i * copy->step;
+      const size_t left = run->count - i, taken = left < VL ? left : VL, room = channel - at - i;
+      if (copy->step == 2 && left > VL) /* behind the last float there is another one, which may be read */
+        for (size_t c = 0; c < n; c++, from += copy->x_channel)
+          sparse_keep(to + at + i, channel, c, sparse_even(vload(from), vload(from + VL)), room);
+      else if (copy->step == 1 && left >= VL)
+        for (size_t c = 0; c < n; c++, from += copy->x_channel) sparse_keep(to + at + i, channel, c, vload(from), room);
+      else
+        for (size_t c = 0; c < n; c++, from += copy->x_channel)
+          sparse_keep(to + at + i, channel, c, sparse_take(from, copy->step, taken), room);
     }
+    for (; i < run->count + run->after; i += VL)
+      for (size_t c = 0; c < n; c++) sparse_keep(to + at + i, channel, c, vzero(), channel - at - i);
+    at += run->count + run->after;
+  }
+}
+
+static void sparse_copy(const ert_sparse_copy *copy) {
+  enum { BESIDE = 8 };
+  size_t channel = 0, c = 0;
+  for (size_t r = 0; r < copy->n_runs; r++) channel += copy->runs[r].before + copy->runs[r].count + copy->runs[r].after;
+  for (; c + BESIDE <= copy->channels; c += BESIDE)
+    sparse_copy_channels(copy, copy->x + (ptrdiff_t)c * copy->x_channel, copy->to + c * channel, channel, BESIDE);
+  for (; c < copy->channels; c++)
+    sparse_copy_channels(copy, copy->x + (ptrdiff_t)c * copy->x_channel, copy->to + c * channel, channel, 1);
 }
 
 static void sparse_widen(ert_weights weights, const uint16_t *x, float *y, size_t n) {

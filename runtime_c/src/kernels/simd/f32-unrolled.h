@@ -8,6 +8,42 @@
 #include "kernels/simd/simd.h"
 #include "kernels/simd/vec.h"
 
+/* Positions of n channels, `count` of each and zeros behind them, vector by vector. */
+ERT_INLINE void unrolled_scatter(const ert_unrolled_pack *pack, const float *from, ptrdiff_t channel, size_t count,
+                                 size_t n, float *to) {
+  for (size_t v = 0; v < pack->vectors; v++, from += ERT_UNROLLED_LANES, to += pack->apart)
+    for (int i = 0; i < V16; i++) {
+      const size_t begin = v * ERT_UNROLLED_LANES + (size_t)(i * VL), left = count > begin ? count - begin : 0;
+      const float *own = from + i * VL;
+      float *own_to = to + i * VL;
+      if (left >= VL)
+        for (size_t c = 0; c < n; c++, own += channel, own_to += ERT_UNROLLED_LANES) vstore(own_to, vload(own));
+      else
+        for (size_t c = 0; c < n; c++, own += channel, own_to += ERT_UNROLLED_LANES)
+          vstore(own_to, vload_part(own, left));
+    }
+}
+
+/* Some channels at a time: those of several runs are copied to lines first. */
+static void unrolled_pack(const ert_unrolled_pack *pack) {
+  const ert_sparse_run *run = pack->of.runs;
+  const size_t line = pack->vectors * ERT_UNROLLED_LANES;
+  ert_sparse_copy some = pack->of;
+  some.to = pack->lines;
+  for (size_t first = 0; first < pack->of.channels; first += some.channels) {
+    const size_t left = pack->of.channels - first;
+    some.channels = left < ERT_UNROLLED_PACKED ? left : ERT_UNROLLED_PACKED;
+    float *to = pack->of.to + first * ERT_UNROLLED_LANES;
+    if (some.n_runs == 1 && some.step == 1) {
+      unrolled_scatter(pack, some.x + run->from, some.x_channel, run->count, some.channels, to);
+    } else {
+      sparse_copy(&some);
+      unrolled_scatter(pack, pack->lines, (ptrdiff_t)line, line, some.channels, to);
+    }
+    some.x += (ptrdiff_t)some.channels * some.x_channel;
+  }
+}
+
 /* Sums are those of the bias, or of the tile before. */
 ERT_INLINE void unrolled_begin(const ert_unrolled *u, const float *sums, float (*acc)[ERT_UNROLLED_LANES]) {
   if (!u->first) {
@@ -82,7 +118,7 @@ ERT_INLINE void unrolled_end(const ert_unrolled *u, const ert_unrolled_vector *a
   }
 }
 
-ERT_INLINE void unrolled_walk(const ert_unrolled *u) {
+ERT_INLINE void unrolled_walk_group(const ert_unrolled *u) {
   float acc[ERT_UNROLLED_FILTERS][ERT_UNROLLED_LANES];
   for (size_t v = 0; v < u->n_vectors; v++) {
     float *sums = u->sums + v * u->n_filters * ERT_UNROLLED_LANES;
@@ -95,12 +131,17 @@ ERT_INLINE void unrolled_walk(const ert_unrolled *u) {
   }
 }
 
+static void unrolled_walk(const ert_unrolled *groups, size_t n) {
+  for (size_t i = 0; i < n; i++) unrolled_walk_group(groups + i);
+}
+
 #if defined(__x86_64__) && ERT_VECTOR_BYTES == 64
 #include "kernels/simd/unroll-avx512.h"
-#define UNROLLED_BYTES unrolled_bytes
+#define UNROLLED_MAKE \
+  .unrolled_frame = unrolled_make_frame, .unrolled_group = unrolled_make_group, .unrolled_bytes = unrolled_bytes
 #else
-#define UNROLLED_BYTES NULL
-static void unrolled_run(const ert_unrolled *u) { unrolled_walk(u); }
+#define UNROLLED_MAKE .unrolled_bytes = NULL
+static void unrolled_run(const ert_unrolled *groups, size_t n) { unrolled_walk(groups, n); }
 #endif
 
 #endif

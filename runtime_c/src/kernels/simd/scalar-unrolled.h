@@ -2,6 +2,19 @@
 #ifndef ERT_KERNELS_SIMD_SCALAR_UNROLLED_H
 #define ERT_KERNELS_SIMD_SCALAR_UNROLLED_H
 
+static void unrolled_pack(const ert_unrolled_pack *pack) {
+  ert_sparse_copy one = pack->of;
+  one.to = pack->lines;
+  one.channels = 1;
+  for (size_t c = 0; c < pack->of.channels; c++, one.x += one.x_channel) {
+    sparse_copy(&one);
+    for (size_t v = 0; v < pack->vectors; v++)
+      for (size_t lane = 0; lane < ERT_UNROLLED_LANES; lane++)
+        pack->of.to[(ptrdiff_t)v * pack->apart + (ptrdiff_t)(c * ERT_UNROLLED_LANES + lane)] =
+            pack->lines[v * ERT_UNROLLED_LANES + lane];
+  }
+}
+
 static float unrolled_sum(const ert_unrolled *u, size_t filter, const float *x, const uint16_t *masks, size_t lane,
                           float sum) {
   const uint32_t *batch = u->batches;
@@ -23,7 +36,7 @@ static float unrolled_sum(const ert_unrolled *u, size_t filter, const float *x, 
   return sum;
 }
 
-static void unrolled_run(const ert_unrolled *u) {
+static void unrolled_run_group(const ert_unrolled *u) {
   for (size_t v = 0; v < u->n_vectors; v++) {
     const ert_unrolled_vector *at = u->vectors + v;
     for (size_t filter = 0; filter < u->n_filters; filter++) {
@@ -46,6 +59,10 @@ static void unrolled_run(const ert_unrolled *u) {
       }
     }
   }
+}
+
+static void unrolled_run(const ert_unrolled *groups, size_t n) {
+  for (size_t i = 0; i < n; i++) unrolled_run_group(groups + i);
 }
 
 #endif

@@ -31,6 +31,7 @@ const ert_simd ert_simd_scalar = {
     .sparse_copy = sparse_copy,
     .sparse_widen = sparse_widen,
     .sparse_matrix = sparse_matrix,
+    .unrolled_pack = unrolled_pack,
     .unrolled = unrolled_run,
     .winograd_input = winograd_input,
     .winograd_weights = winograd_weights,

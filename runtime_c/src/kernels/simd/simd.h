@@ -279,10 +279,19 @@ static inline uint32_t ert_unrolled_values(uint32_t batch) { return (batch >> 6 
 /* How many channels further on each of a batch's is than the last one of the batch before, a byte each. */
 static inline uint32_t ert_unrolled_further(uint32_t batch) { return (batch & 0x3f3f3f3f) * 0x01010101; }
 
+enum {
+  ERT_UNROLLED_SET = 64,    /* groups that vectors go through one by one, at most */
+  ERT_UNROLLED_KEPT = 512,  /* channels of a tile that the first of them keeps for the others, at most */
+  ERT_UNROLLED_LINE = 64,   /* bytes of a vector of inputs */
+  ERT_UNROLLED_FRAME = 4096 /* bytes of the instructions that groups share */
+};
+
 typedef struct ert_unrolled {
   const float *x;
   const int32_t *offsets; /* bytes from x to the first channel of the tile for each tap */
   int32_t channel;        /* bytes from each channel to the next */
+  float *kept;     /* where the first group of a set keeps all channels of a vector, for the others: [channels][16] */
+  size_t channels; /* of the tile */
   size_t taps;
   const int32_t *tap_batches; /* of each tap */
   const uint32_t *batches;
@@ -300,10 +309,19 @@ typedef struct ert_unrolled {
   const float *residual; /* NULL: none */
   ptrdiff_t residual_filter;
   float lo, hi;         /* limits of the outputs; may be infinite */
-  uint8_t *code;        /* memory for instructions, as much as unrolled_bytes says; NULL: none */
-  bool fresh;           /* it has none of a group that began and ended its sums in the same way */
-  ptrdiff_t executable; /* how far from there it can be executed */
+  uint8_t *code, *body; /* memory for instructions: those that groups share, and this one's behind them; NULL: none */
+  ptrdiff_t executable; /* how far from there they can be executed */
 } ert_unrolled;
+
+/* Inputs of a single tap, packed: sixteen positions of each channel, those of the next channel behind them, and those of the
+ * next positions `apart` floats further on than `of.to`. */
+typedef struct ert_unrolled_pack {
+  ert_sparse_copy of;
+  size_t vectors;
+  ptrdiff_t apart;
+  float *lines; /* room for the positions of ERT_UNROLLED_PACKED channels, and slack */
+} ert_unrolled_pack;
+enum { ERT_UNROLLED_PACKED = 8 };
 
 /* Columns of a tile of a sparse matrix times one row of inputs, or four (f32-sparse-matrix.h): y[column][row] += sum over the
  * column's entries of value * x[place][row]. An entry's place is its index further on than that of the one before. It has one
@@ -411,9 +429,14 @@ typedef struct ert_simd {
   void (*sparse_widen)(ert_weights weights, const uint16_t *x, float *y,
                        size_t n); /* of y whole blocks of 16 are written */
   void (*sparse_matrix)(const ert_sparse_matrix *m);
-  void (*unrolled)(const ert_unrolled *u);
-  size_t (*unrolled_bytes)(size_t taps, size_t batches,
-                           size_t values); /* of the instructions; NULL: none are generated */
+  void (*unrolled_pack)(const ert_unrolled_pack *pack);
+  /* Each vector goes through all n groups of a set. */
+  void (*unrolled)(const ert_unrolled *groups, size_t n);
+  /* The instructions that groups share, which begin and end their sums alike, at code, and those of a group at body; return
+   * where these end. The bytes of a group's, at most; NULL: none are generated. */
+  uint8_t *(*unrolled_frame)(const ert_unrolled *u);
+  uint8_t *(*unrolled_group)(const ert_unrolled *u);
+  size_t (*unrolled_bytes)(size_t taps, size_t batches, size_t values, size_t kept);
   void (*winograd_input)(const ert_winograd_input *in);
   void (*winograd_weights)(const ert_winograd_weights *w);
   void (*winograd_multiply)(const ert_winograd_product *d);

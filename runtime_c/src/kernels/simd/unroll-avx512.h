@@ -10,18 +10,18 @@
 #ifndef ERT_KERNELS_SIMD_UNROLL_AVX512_H
 #define ERT_KERNELS_SIMD_UNROLL_AVX512_H
 
-/* What the code is called with: what it runs over the vectors with, and where it is entered for each of them. `to` and
- * `residual` are those of the last filter; `to` and `from` those of the first vector where they are sums. */
+/* What the code is called with for each group: what it runs over the vectors with, and where it is entered for each of them.
+ * `to` and `residual` are those of the last filter; `to` and `from` those of the next vector where they are sums. */
 typedef struct unrolled_call {
   const float *x, *to, *residual, *from;
   const char *values; /* what displacements are from: as far on as they reach back */
   const ert_unrolled_vector *vector, *end;
   const uint16_t *masks;                   /* of the taps of the first vector */
   int64_t y_filter, residual_filter, sums; /* bytes from one to the next */
-  const uint8_t *enter;
+  const uint8_t *enter, *body;
   float lo, hi;
 } unrolled_call;
-typedef void (*unrolled_code)(const unrolled_call *call);
+typedef void (*unrolled_code)(const unrolled_call *calls, const unrolled_call *end);
 
 enum {
   UNROLLED_INPUT = 28, /* the first register of inputs; behind all products two of them have limits of outputs */
@@ -32,20 +32,21 @@ enum {
   UNROLLED_BEGIN = 10,  /* bytes that begin a sum */
   UNROLLED_LOAD = 10,   /* of a load, and of a multiply-add */
   UNROLLED_PRODUCT = 8,
-  UNROLLED_TAP = 9,      /* of a tap's mask */
-  UNROLLED_FRAME = 6144, /* of all that is fixed, and what is written behind the end */
-  UNROLLED_AHEAD = 128,  /* owners of values that are read at once, at most */
+  UNROLLED_TAP = 9,     /* of a tap's mask */
+  UNROLLED_TAIL = 128,  /* of what is behind the products, and what is written behind that before the next ones are */
+  UNROLLED_AHEAD = 128, /* owners of values that are read at once, at most */
 };
 
-/* General registers as instructions number them. Of a vector: rdi is the input of its first position, rsi the values from
- * where displacements count, rdx where sums begin, rcx and r8 outputs and residuals of a filter, r9 the vector, r11 its masks.
- * Of the call: rbx, r13, r14 and rbp what x, outputs, residuals and values are relative to, r10 and rax from one filter to
- * the next, r12 behind the last vector, r15 the call. */
-enum { RAX, RCX, RDX, RBX, RBP = 5, RDI = 7, R8, R9, R10, R11, R12, R13, R14, R15 };
+/* General registers as instructions number them. Of a vector: rdi is the input of its first position, r9 the vector, r11 its
+ * masks; of a group: r15 its call, rsi the values from where displacements count, rdx where sums begin, rcx and r8 outputs and
+ * residuals of a filter. Of all: rbx what x is relative to, r10 and rax from one filter to the next, r12 behind the last
+ * vector, r13 the calls, rbp behind them; r14 is free. */
+enum { RAX, RCX, RDX, RBX, RSI = 6, RDI, R8, R9, R10, R11, R12, R13, R14, R15 };
 
-static size_t unrolled_bytes(size_t taps, size_t batches, size_t values) {
+static size_t unrolled_bytes(size_t taps, size_t batches, size_t values, size_t kept) {
   const size_t steps = values / (UNROLLED_REACH / 2) + 1; /* of rsi */
-  return UNROLLED_FRAME + taps * UNROLLED_TAP + batches * 4 * UNROLLED_LOAD + values * UNROLLED_PRODUCT + steps * 7;
+  return taps * UNROLLED_TAP + batches * 4 * UNROLLED_LOAD + values * UNROLLED_PRODUCT + steps * 7 + UNROLLED_TAIL +
+         (kept > 0 ? (batches * 4 + kept * 2) * UNROLLED_LOAD : 0);
 }
 
 /* An operation of one of the opcode maps, with its mandatory prefix. */
@@ -55,7 +56,7 @@ typedef struct unrolled_op {
 
 static const unrolled_op unrolled_load = {1, 0, 0x10}, unrolled_store = {1, 0, 0x11}, unrolled_plus = {1, 0, 0x58},
                          unrolled_least = {1, 0, 0x5d}, unrolled_most = {1, 0, 0x5f}, unrolled_splat = {2, 1, 0x18},
-                         unrolled_pack = {2, 1, 0x8a}, unrolled_xor = {1, 1, 0xef};
+                         unrolled_compress = {2, 1, 0x8a}, unrolled_xor = {1, 1, 0xef};
 
 /* An instruction of 512 bits: destination (or source of a store), first operand (0: none), and memory at base + disp32, or
  * register number -1 - base; under a mask (0: none), whose other lanes become zeros. */
@@ -100,54 +101,64 @@ ERT_INLINE uint8_t *unrolled_jump(uint8_t *p, const uint8_t *there) {
 
 /* The frame; what it is lies before it. */
 typedef struct unrolled_frame {
-  uint8_t *call, *head;  /* where it is called, and where each vector begins */
-  uint8_t *whole, *part; /* where 28 sums are ended, of a vector whose lanes are all valid or not */
-  size_t each[2];        /* bytes for one of them */
-  uint8_t *begin, *body; /* where 28 sums are begun; behind that */
+  uint8_t *call, *vector, *group; /* where it is called, and where each vector and a group of it begin */
+  uint8_t *whole, *part;          /* where 28 sums are ended, of a vector whose lanes are all valid or not */
+  size_t each[2];                 /* bytes for one of them */
+  uint8_t *begin;                 /* where 28 sums are begun */
 } unrolled_frame;
 
-/* Registers of the call, and those of the first vector. */
+/* Registers of the calls, those of a vector and those of a group. */
 static uint8_t *unrolled_enter(const ert_unrolled *u, unrolled_frame *f, uint8_t *p) {
   f->call = p;
   p = UNROLLED_PUT(p, "\x53\x55\x41\x54\x41\x55\x41\x56\x41\x57"); /* push rbx, rbp, r12 to r15 */
-  p = UNROLLED_PUT(p, "\x49\x89\xff");                             /* mov r15, rdi */
+  p = UNROLLED_PUT(p, "\x49\x89\xff\x49\x89\xfd\x48\x89\xf5");     /* mov r15, rdi; mov r13, rdi; mov rbp, rsi */
   p = UNROLLED_FETCH(p, RBX, x);
-  p = UNROLLED_FETCH(p, RBP, values);
   p = UNROLLED_FETCH(p, R9, vector);
   p = UNROLLED_FETCH(p, R10, y_filter);
   p = UNROLLED_FETCH(p, R11, masks);
   p = UNROLLED_FETCH(p, R12, end);
-  p = UNROLLED_FETCH(p, R13, to);
-  p = UNROLLED_FETCH(p, R14, residual);
   p = UNROLLED_FETCH(p, RAX, residual_filter);
-  p = UNROLLED_FETCH(p, RCX, to);
+  f->vector = p;
+  p = UNROLLED_PUT(p, "\x49\x8b\x39\x48\x8d\x3c\xbb"); /* rdi = rbx + 4 vector->x */
+  f->group = p;
+  p = UNROLLED_FETCH(p, RSI, values);
   p = UNROLLED_FETCH(p, RDX, from);
-  f->head = p;
-  p = UNROLLED_PUT(p, "\x49\x8b\x39\x48\x8d\x3c\xbb");                      /* rdi = rbx + 4 vector->x */
-  p = UNROLLED_PUT(p, "\x48\x89\xee");                                      /* mov rsi, rbp */
-  if (u->last) p = UNROLLED_PUT(p, "\x49\x8b\x49\x08\x49\x8d\x4c\x8d\x00"); /* rcx = r13 + 4 vector->y */
-  if (u->residual) p = UNROLLED_PUT(p, "\x4d\x8b\x41\x10\x4f\x8d\x04\x86"); /* r8 = r14 + 4 vector->residual */
-  p = UNROLLED_PUT(p, "\x41\xff\x67");                                      /* jmp [r15 + enter] */
+  if (u->last) { /* rcx = to + 4 vector->y */
+    p = UNROLLED_FETCH(p, R14, to);
+    p = UNROLLED_PUT(p, "\x49\x8b\x49\x08\x49\x8d\x0c\x8e");
+  } else {
+    p = UNROLLED_FETCH(p, RCX, to);
+  }
+  if (u->residual) { /* r8 = residual + 4 vector->residual */
+    p = UNROLLED_FETCH(p, R14, residual);
+    p = UNROLLED_PUT(p, "\x4d\x8b\x41\x10\x4f\x8d\x04\x86");
+  }
+  p = UNROLLED_PUT(p, "\x41\xff\x67"); /* jmp [r15 + enter] */
   *p++ = (uint8_t)offsetof(unrolled_call, enter);
   return p;
 }
 
-/* On to the next vector, or back. */
+/* Where sums of the call's next vector are: [r15 + at] += r14. */
+static uint8_t *unrolled_advance(uint8_t *p, size_t at) {
+  p = UNROLLED_PUT(p, "\x4d\x01\x77");
+  *p++ = (uint8_t)at;
+  return p;
+}
+
+/* On to the next group, to the next vector, or back. */
 static uint8_t *unrolled_next(const ert_unrolled *u, const unrolled_frame *f, uint8_t *p) {
   const uint32_t masks = (uint32_t)(u->taps * sizeof *u->masks);
-  p = UNROLLED_PUT(p, "\x49\x83\xc1\x20\x49\x81\xc3"); /* add r9, 32; add r11, masks */
+  if (!u->first || !u->last) p = UNROLLED_FETCH(p, R14, sums);
+  if (!u->first) p = unrolled_advance(p, offsetof(unrolled_call, from));
+  if (!u->last) p = unrolled_advance(p, offsetof(unrolled_call, to));
+  p = UNROLLED_PUT(p, "\x49\x83\xc7"); /* add r15, size of a call */
+  *p++ = (uint8_t)sizeof(unrolled_call);
+  p = UNROLLED_PUT(p, "\x49\x39\xef\x0f\x82"); /* cmp r15, rbp; jb */
+  p = unrolled_jump(p, f->group);
+  p = UNROLLED_PUT(p, "\x4d\x89\xef\x49\x83\xc1\x20\x49\x81\xc3"); /* mov r15, r13; add r9, 32; add r11, masks */
   memcpy(p, &masks, 4);
-  p += 4;
-  if (!u->first) { /* add rdx, [r15 + sums] */
-    p = UNROLLED_PUT(p, "\x49\x03\x57");
-    *p++ = (uint8_t)offsetof(unrolled_call, sums);
-  }
-  if (!u->last) { /* add rcx, [r15 + sums] */
-    p = UNROLLED_PUT(p, "\x49\x03\x4f");
-    *p++ = (uint8_t)offsetof(unrolled_call, sums);
-  }
-  p = UNROLLED_PUT(p, "\x4d\x39\xe1\x0f\x82"); /* cmp r9, r12; jb */
-  p = unrolled_jump(p, f->head);
+  p = UNROLLED_PUT(p + 4, "\x4d\x39\xe1\x0f\x82"); /* cmp r9, r12; jb */
+  p = unrolled_jump(p, f->vector);
   p = UNROLLED_PUT(p, "\xc5\xf8\x77");                                    /* vzeroupper */
   return UNROLLED_PUT(p, "\x41\x5f\x41\x5e\x41\x5d\x41\x5c\x5d\x5b\xc3"); /* pop r15 to r12, rbp, rbx; ret */
 }
@@ -160,7 +171,7 @@ static uint8_t *unrolled_finish(const ert_unrolled *u, uint8_t *p, bool whole) {
       p = unrolled_evex(p, unrolled_store, f, 0, RCX, f * 64, 0);
       continue;
     }
-    if (u->together && !whole) p = unrolled_evex(p, unrolled_pack, f, 0, -1 - f, 0, 1);
+    if (u->together && !whole) p = unrolled_evex(p, unrolled_compress, f, 0, -1 - f, 0, 1);
     if (u->residual) p = unrolled_evex(p, unrolled_plus, f, f, R8, 0, mask);
     if (u->lo > -INFINITY) p = unrolled_evex(p, unrolled_most, f, UNROLLED_LO, -1 - f, 0, 0);
     if (u->hi < INFINITY) p = unrolled_evex(p, unrolled_least, f, UNROLLED_HI, -1 - f, 0, 0);
@@ -171,7 +182,8 @@ static uint8_t *unrolled_finish(const ert_unrolled *u, uint8_t *p, bool whole) {
   return p;
 }
 
-static void unrolled_make_frame(const ert_unrolled *u, unrolled_frame *f) {
+static uint8_t *unrolled_make_frame(const ert_unrolled *u) {
+  unrolled_frame *f = (unrolled_frame *)(void *)u->code;
   uint8_t *p = unrolled_enter(u, f, u->code + sizeof *f);
   f->whole = p;
   p = unrolled_finish(u, p, true);
@@ -187,7 +199,9 @@ static void unrolled_make_frame(const ert_unrolled *u, unrolled_frame *f) {
       p = unrolled_evex(p, unrolled_splat, i, 0, RDX, i * 4, 0);
     else
       p = UNROLLED_PUT(unrolled_evex(p, unrolled_xor, i, i, -1 - i, 0, 0), "\x0f\x1f\x40\x00"); /* nop of four bytes */
-  f->body = p;
+  p = UNROLLED_PUT(p, "\x41\xff\x67");                                                          /* jmp [r15 + body] */
+  *p++ = (uint8_t)offsetof(unrolled_call, body);
+  return p;
 }
 
 /* Behind the products: masks and limits, and on to where the sums are ended. */
@@ -197,7 +211,7 @@ static uint8_t *unrolled_tail(const ert_unrolled *u, const unrolled_frame *f, ui
     p = UNROLLED_PUT(p, "\xc4\xc1\x78\x90\x49\x18\xc4\xc1\x78\x90\x51\x1a"); /* kmovw k1, [r9 + 24]; k2, [r9 + 26] */
     if (u->lo > -INFINITY) p = unrolled_evex(p, unrolled_splat, UNROLLED_LO, 0, R15, offsetof(unrolled_call, lo), 0);
     if (u->hi < INFINITY) p = unrolled_evex(p, unrolled_splat, UNROLLED_HI, 0, R15, offsetof(unrolled_call, hi), 0);
-    p = UNROLLED_PUT(p, "\x41\x0f\xb7\x79\x18\x81\xff\xff\xff\x00\x00\x0f\x85"); /* [r9 + 24] != 0xffff? */
+    p = UNROLLED_PUT(p, "\x45\x0f\xb7\x71\x18\x41\x81\xfe\xff\xff\x00\x00\x0f\x85"); /* [r9 + 24] != 0xffff? */
     p = unrolled_jump(p, f->part + skipped * f->each[1]);
   }
   return unrolled_jump(UNROLLED_PUT(p, "\xe9"), f->whole + skipped * f->each[0]);
@@ -222,7 +236,7 @@ ERT_INLINE __m512i unrolled_spread(int first) {
   return _mm512_add_epi8(repeated, _mm512_set1_epi8((char)first));
 }
 
-/* Four loads of inputs, displaced by 32 bits each, whose bytes are those of words of two. */
+/* Four loads of inputs, or stores, displaced by 32 bits each, whose bytes are those of words of two. */
 ERT_INLINE __m512i unrolled_loads(__m512i four, __m128i displaced) {
   const __m512i words = _mm512_castsi128_si512(displaced);
   const __m512i to =
@@ -230,24 +244,42 @@ ERT_INLINE __m512i unrolled_loads(__m512i four, __m128i displaced) {
   return _mm512_mask_permutexvar_epi16(four, 0xc6318, to, words);
 }
 
-static uint8_t *unrolled_body(const ert_unrolled *u, uint8_t *p) {
+/* Keeps the channels of which the group reads none, and goes on with what is kept. */
+static uint8_t *unrolled_keep_others(const ert_unrolled *u, const bool *kept, uint8_t *p) {
+  for (size_t i = 0; i < u->channels; i++) {
+    if (kept[i]) continue;
+    p = unrolled_evex(p, unrolled_load, UNROLLED_INPUT, 0, RDI, u->offsets[0] + (int)i * u->channel, 3);
+    p = unrolled_evex(p, unrolled_store, UNROLLED_INPUT, 0, R14, (int)i * ERT_UNROLLED_LINE, 0);
+  }
+  return UNROLLED_PUT(p, "\x4c\x89\xf7"); /* mov rdi, r14 */
+}
+
+static uint8_t *unrolled_make_group(const ert_unrolled *u) {
   /* vfmadd231ps zmm0, zmm28, [rsi - 512]{1to16}, eight displaced one after the other */
   const __m512i each = _mm512_setr_epi64(0, INT64_C(1) << 56, INT64_C(2) << 56, INT64_C(3) << 56, INT64_C(4) << 56,
                                          INT64_C(5) << 56, INT64_C(6) << 56, INT64_C(7) << 56);
   const __m512i first = _mm512_add_epi64(each, _mm512_set1_epi64((long long)UINT64_C(0x8046b8501df2623e)));
   const __m512i eight = _mm512_set1_epi64(INT64_C(8) << 56);
   const __m512i low = unrolled_spread(0), high = unrolled_spread(8);
-  uint8_t loads[64] = {0};
-  for (int i = 0; i < 4; i++)
+  uint8_t loads[64] = {0}, stores[64] = {0};
+  for (int i = 0; i < 4; i++) {
     (void)unrolled_evex(loads + i * UNROLLED_LOAD, unrolled_load, UNROLLED_INPUT + i, 0, RDI, 0, 3);
-  const __m512i four = _mm512_loadu_si512(loads);
+    (void)unrolled_evex(stores + i * UNROLLED_LOAD, unrolled_store, UNROLLED_INPUT + i, 0, R14, 0, 0);
+  }
+  const __m512i four = _mm512_loadu_si512(loads), keep = _mm512_loadu_si512(stores);
+  bool kept[ERT_UNROLLED_KEPT] = {false};
   const __m128i channel = _mm_set1_epi32(u->channel);
-  uint8_t rest[2 * UNROLLED_AHEAD] = {0};
+  uint8_t rest[2 * UNROLLED_AHEAD] = {0}, *p = u->body;
   const uint8_t *owner = u->owners, *end = owner + u->n_values;
   const uint32_t *batch = u->batches;
   uint32_t at = 0; /* values since rsi moved */
+  if (u->kept) {   /* mov r14, kept */
+    p = UNROLLED_PUT(p, "\x49\xbe");
+    memcpy(p, &u->kept, 8);
+    p += 8;
+  }
   for (size_t tap = 0; tap < u->taps; tap++) {
-    __m128i from = _mm_set1_epi32(u->offsets[tap]);
+    __m128i from = _mm_set1_epi32(u->offsets[tap]), number = _mm_setzero_si128();
     const int32_t mask = (int32_t)tap * 2;
     p = UNROLLED_PUT(p, "\xc4\xc1\x78\x90\x9b"); /* kmovw k3, [r11 + mask] */
     memcpy(p, &mask, 4);
@@ -269,6 +301,15 @@ static uint8_t *unrolled_body(const ert_unrolled *u, uint8_t *p) {
       _mm512_storeu_si512(p, unrolled_loads(four, from));
       from = _mm_shuffle_epi32(from, 0xff);
       p += 4 * UNROLLED_LOAD;
+      if (u->kept) {
+        int32_t numbers[4];
+        number = _mm_add_epi32(number, further);
+        _mm_storeu_si128((__m128i *)(void *)numbers, number);
+        for (int i = 0; i < 4; i++) kept[numbers[i]] = true;
+        _mm512_storeu_si512(p, unrolled_loads(keep, _mm_slli_epi32(number, 6)));
+        number = _mm_shuffle_epi32(number, 0xff);
+        p += 4 * UNROLLED_LOAD;
+      }
       __m512i displaced = _mm512_add_epi64(first, _mm512_set1_epi64((long long)((uint64_t)at << 56)));
       uint32_t k = 0;
       do {
@@ -282,19 +323,13 @@ static uint8_t *unrolled_body(const ert_unrolled *u, uint8_t *p) {
       p += n * UNROLLED_PRODUCT, owner += n, at += n;
     }
   }
-  return p;
+  if (u->kept) p = unrolled_keep_others(u, kept, p);
+  return unrolled_tail(u, (const unrolled_frame *)(const void *)u->code, p);
 }
 
-static void unrolled_run(const ert_unrolled *u) {
-  if (!u->code) {
-    unrolled_walk(u);
-    return;
-  }
-  unrolled_frame *frame = (unrolled_frame *)(void *)u->code;
-  if (u->fresh) unrolled_make_frame(u, frame);
-  (void)unrolled_tail(u, frame, unrolled_body(u, frame->body));
+static unrolled_call unrolled_call_of(const ert_unrolled *u, const unrolled_frame *frame) {
   const ptrdiff_t last = (ptrdiff_t)u->n_filters - 1;
-  const unrolled_call call = {
+  return (unrolled_call){
       .x = u->x,
       .to = u->last ? u->y + last * u->y_filter : u->sums,
       .residual = u->residual ? u->residual + last * u->residual_filter : NULL,
@@ -307,12 +342,24 @@ static void unrolled_run(const ert_unrolled *u) {
       .residual_filter = u->residual_filter * 4,
       .sums = (int64_t)(u->n_filters * ERT_UNROLLED_LANES * sizeof(float)),
       .enter = frame->begin + (ERT_UNROLLED_FILTERS - u->n_filters) * UNROLLED_BEGIN + u->executable,
+      .body = u->body + u->executable,
       .lo = u->lo,
       .hi = u->hi,
   };
-  ((unrolled_code)(uintptr_t)(frame->call + u->executable))(&call);
 }
 
+static void unrolled_run(const ert_unrolled *groups, size_t n) {
+  if (!groups->code) {
+    unrolled_walk(groups, n);
+    return;
+  }
+  const unrolled_frame *frame = (const unrolled_frame *)(const void *)groups->code;
+  unrolled_call calls[ERT_UNROLLED_SET];
+  for (size_t i = 0; i < n; i++) calls[i] = unrolled_call_of(groups + i, frame);
+  ((unrolled_code)(uintptr_t)(frame->call + groups->executable))(calls, calls + n);
+}
+
+_Static_assert(sizeof(unrolled_call) < 128, "a displacement of one byte reaches its parts");
 _Static_assert(sizeof(ert_unrolled_vector) == 32 && offsetof(ert_unrolled_vector, y) == 8 &&
                    offsetof(ert_unrolled_vector, residual) == 16 && offsetof(ert_unrolled_vector, valid) == 24 &&
                    offsetof(ert_unrolled_vector, stored) == 26,
