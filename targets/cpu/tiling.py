@@ -27,9 +27,10 @@ _FLAT = 11.0  # of a row in a tile of a flat strip, besides: few entries, of a n
 _REMEMBERED = 2048  # ends of loops, of each layer of a network
 _CHEAP = 4.0  # of an entry, where three that are zeros cost less than a branch that is not foreseen
 _ASTRAY = 0.055  # what part longer an entry takes for each float of a vector that does not begin where vectors do
-_LINE, _COPIED = 19.0, 6.0  # to begin a line, and to copy each vector of it
+_PUT = 3.5  # to store each vector of outputs of a strip of rows
+_LINE, _COPIED = 9.0, 4.5  # to begin a line, and to copy each vector of it
 _GATHERED = 1.8  # to copy each float with a stride of three or more, besides
-_RUN = {1: 8.0, 2: 24.0}  # to copy each row of positions where taps are spread, by stride
+_RUN = {1: 8.0, 2: 12.0}  # to copy each row of positions where taps are spread, by stride
 _SPILLED = (
     1.6  # how many times the first cache a tile may take; not where blocks of channels are read one after another
 )
@@ -217,6 +218,8 @@ def _cycles(g: Geometry, taps: Taps, density: float, engine: Engine, cut: Tiling
     spread = _spread(g, cut.rows)
     ended = _GROUP * len(taps.shifts) + (_FLAT if spread else 0)
     found += rows * (_AGAIN * vectors + ended * strips.chunks)
+    if not spread:
+        found += g.filters * g.out[1] * -(-g.out[2] // engine.lanes) / engine.pace * _PUT
     copied = _COPIED / engine.lanes / engine.pace + (_GATHERED if g.stride[2] > 2 else 0)  # of a float
     if cut.rows == 0:
         copied += _RUN[min(g.stride[2], 2)] / g.out[2]

@@ -29,7 +29,11 @@ _BATCH, _FAR = 4, 63  # places whose inputs are loaded at once, and how many pla
 _FLOATS = 128 * 1024  # of the inputs of a tile: they stay in the second cache
 _WHOLE = 16  # vectors of a strip at least, if there are as many
 _FEW = 24, 8  # vectors of outputs that make up for larger tiles, of kernels and of single taps
+_CHANNELS = (128, 64, 64), (1024, 512, 256)  # of a tile at most: if vectors are few, if they are strided, else
 _SETS, _MANY = 8, 96  # lines of the cache between channels, and filters, that decide whether inputs are copied
+_VALUE, _LOAD = 8, 10  # bytes of the instructions of a value and of a load
+_KEPT_ROOM, _PACKED_ROOM = 100_000, 34_000  # bytes that those of a set have
+_KEPT, _LEAST = 512, 4  # channels of a tile, and groups, whose inputs are kept
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,25 +73,32 @@ def group_sizes(filters: int) -> list[int]:
 class Strips:
     """How a convolution's positions are cut (runtime_c/src/kernels/unrolled_geometry.c): so many strips of an image and
     group, `vectors` in all of them; of each channel, so many `runs` and `floats` are copied in all, none where inputs
-    are read in place; `aligned`: vectors of copies begin with lines of the cache."""
+    are read in place. Of a single tap, each vector goes through `sets` of groups of filters that share its inputs,
+    which are packed, or kept by the first group of each set; 0: groups load them on their own."""
 
     count: int
     vectors: int
     runs: int
     floats: int
-    aligned: bool
+    sets: int
+    kept: bool
 
 
-def strips_of(g: Geometry, channels: int) -> Strips:
+def strips_of(g: Geometry, channels: int, density: float) -> Strips:
     """With tiles of so many channels."""
     depth, height, width = g.out
-    taps = prod(g.kernel)
+    taps, groups = prod(g.kernel), len(group_sizes(g.filters))
     pitch = max(width, -(-g.inside[2] // g.stride[2]))
     channel = prod(g.inside)
-    in_rows = g.stride[1:] == (1, 1) and (g.inside[1] == 1 or g.inside[2] == pitch) and channel % (_SETS * LANES) != 0
-    if in_rows and (channel % LANES == 0 or taps > 1 or g.filters < _MANY):
+    single = taps == 1 and not any(g.pad)
+    group = density * g.filters / groups * channels * taps * _VALUE + channels * _LOAD  # bytes of its instructions
+    agree = g.stride[1:] == (1, 1) and (g.inside[1] == 1 or g.inside[2] == pitch)
+    aligned, spread = channel % LANES == 0, channel % (_SETS * LANES) != 0
+    kept = single and agree and aligned and channels <= _KEPT and g.filters > FILTERS and _LEAST * group <= _KEPT_ROOM
+    sets = -(-groups // max(1, int((_KEPT_ROOM if kept else _PACKED_ROOM) // max(group, 1.0))))
+    if kept or (agree and spread and (taps > 1 or aligned or g.filters < _MANY)):
         vectors = -(-((height - 1) * pitch + width) // LANES)
-        return Strips(depth, depth * vectors, 0, 0, False)
+        return Strips(depth, depth * vectors, 0, 0, sets if kept else 0, kept)
     phases = [min(k, s // gcd(s, d)) for k, d, s in zip(g.kernel, g.dilation, g.stride, strict=True)]
     reach = ((g.kernel[1] - 1) * g.dilation[1] - g.pad[1]) // g.stride[1] - -g.pad[1] // g.stride[1]
     planes = g.kernel[0] * phases[1] * phases[2]
@@ -98,16 +109,15 @@ def strips_of(g: Geometry, channels: int) -> Strips:
     copied = depth * count * planes * (rows + reach)
     contiguous = g.stride[1:] == (1, 1) and g.inside[2] == pitch
     runs = depth * count * planes if contiguous else copied
-    return Strips(depth * count, depth * vectors, runs, copied * pitch, taps == 1)
+    return Strips(depth * count, depth * vectors, runs, copied * pitch, sets if single else 0, False)
 
 
 @lru_cache(maxsize=1 << 12)
 def channels_of_tile(g: Geometry) -> int:
     """As many as the first cache has the inputs of a vector for; more where vectors are few, since sums are loaded and
-    stored for each tile; in tiles as even as can be."""
-    vectors = -(-prod(g.out[1:]) // LANES)
-    few, most = (1024, 256) if prod(g.kernel) == 1 else (128, 64)
-    most = few if vectors <= _FEW[prod(g.kernel) == 1] else most
+    stored for each tile, or where they are packed anyhow; in tiles as even as can be."""
+    vectors, single = -(-prod(g.out[1:]) // LANES), prod(g.kernel) == 1
+    most = _CHANNELS[single][0 if vectors <= _FEW[single] else 1 if any(s > 1 for s in g.stride) else 2]
     depth = max(g.channels, 1)
     return -(-depth // -(-depth // most))
 

@@ -81,19 +81,32 @@ def geometry(channels: int, size: int, kernel: int = 1, stride: int = 1, filters
 
 
 def test_strips_and_tiles() -> None:
-    read = strips_of(geometry(256, 56), 256)
+    read = strips_of(geometry(256, 56), 256, 0.1)
     assert (read.count, read.vectors, read.floats) == (1, 196, 0)  # in place, without padding
-    assert strips_of(geometry(64, 56, 3), 64).vectors == 196
-    assert strips_of(geometry(256, 14), 256).floats == 196  # copied so that vectors begin with lines of the cache
-    assert strips_of(geometry(256, 14, filters=32), 256).floats == 0
-    assert strips_of(geometry(64, 32, 3), 64).floats > 0  # all channels would be in the same sets of it
-    halves = strips_of(geometry(64, 112, 3, 2), 64)
+    assert strips_of(geometry(64, 56, 3), 64, 0.1).vectors == 196
+    assert strips_of(geometry(64, 32, 3), 64, 0.1).floats > 0  # all channels would be in the same sets of the cache
+    halves = strips_of(geometry(64, 112, 3, 2), 64, 0.1)
     assert halves.count > 1
     assert halves.vectors >= 56 * 56 // 16
     assert channels_of_tile(geometry(2048, 28)) == 256
+    assert channels_of_tile(geometry(2048, 28, 1, 2)) == 512
     assert channels_of_tile(geometry(2048, 7)) == 1024
     assert channels_of_tile(geometry(130, 28, 3)) == 44
     assert channels_of_tile(geometry(3, 224, 7, 2)) == 3
+
+
+def test_inputs_of_one_tap_are_kept_or_packed_for_several_groups() -> None:
+    kept = strips_of(geometry(256, 56), 256, 0.1)
+    assert (kept.kept, kept.sets) == (True, 1)
+    assert strips_of(geometry(256, 56, filters=1024), 256, 0.1).sets > 1  # whose instructions have no room together
+    dense = strips_of(geometry(256, 56), 256, 0.5)
+    assert (dense.kept, dense.sets, dense.floats) == (False, 0, 0)  # which no few groups would have, either
+    packed = strips_of(geometry(256, 14), 256, 0.1)  # vectors of all channels do not begin with lines of the cache
+    assert (packed.kept, packed.sets, packed.floats) == (False, 2, 196)
+    assert strips_of(geometry(256, 14, filters=32), 256, 0.1).floats == 0  # too few to copy inputs for
+    strided = strips_of(geometry(256, 28, 1, 2), 256, 0.1)
+    assert (strided.kept, strided.floats, strided.runs) == (False, 196, 14)
+    assert strips_of(geometry(64, 56, 3), 64, 0.1).sets == 0
 
 
 def convolution(filters: int = 448, group: int = 1) -> tuple[Graph, Node]:
