@@ -33,7 +33,7 @@ _CHANNELS = (128, 64, 64), (1024, 512, 256)  # of a tile at most: if vectors are
 _SETS, _MANY = 8, 96  # lines of the cache between channels, and filters, that decide whether inputs are copied
 _VALUE, _LOAD = 8, 10  # bytes of the instructions of a value and of a load
 _KEPT_ROOM, _PACKED_ROOM = 100_000, 34_000  # bytes that those of a set have
-_KEPT, _LEAST = 512, 4  # channels of a tile, and groups, whose inputs are kept
+_KEPT, _LEAST = (64, 512), 4  # channels of a tile that are packed or kept, and groups they are kept for
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,11 +90,12 @@ def strips_of(g: Geometry, channels: int, density: float) -> Strips:
     taps, groups = prod(g.kernel), len(group_sizes(g.filters))
     pitch = max(width, -(-g.inside[2] // g.stride[2]))
     channel = prod(g.inside)
-    single = taps == 1 and not any(g.pad)
+    single = taps == 1 and channels >= _KEPT[0] and not any(g.pad)
     group = density * g.filters / groups * channels * taps * _VALUE + channels * _LOAD  # bytes of its instructions
     agree = g.stride[1:] == (1, 1) and (g.inside[1] == 1 or g.inside[2] == pitch)
     aligned, spread = channel % LANES == 0, channel % (_SETS * LANES) != 0
-    kept = single and agree and aligned and channels <= _KEPT and g.filters > FILTERS and _LEAST * group <= _KEPT_ROOM
+    kept = single and agree and aligned and channels <= _KEPT[1]
+    kept = kept and g.filters > FILTERS and _LEAST * group <= _KEPT_ROOM
     sets = -(-groups // max(1, int((_KEPT_ROOM if kept else _PACKED_ROOM) // max(group, 1.0))))
     if kept or (agree and spread and (taps > 1 or aligned or g.filters < _MANY)):
         vectors = -(-((height - 1) * pitch + width) // LANES)

@@ -210,8 +210,9 @@ static size_t make_set(const unrolled_part *p, int64_t first, int64_t end, ert_u
   const unrolled_state *s = p->s;
   float *sums = p->all.sums, *widened = p->widened;
   uint8_t *body = p->all.body;
+  const size_t most = body && s->s.room > 0 ? ERT_UNROLLED_SET : 1;
   size_t bytes = 0, n = 0;
-  for (; n < ERT_UNROLLED_SET && first + (int64_t)n < end; n++) {
+  for (; n < most && first + (int64_t)n < end; n++) {
     const int64_t number = p->task->group * s->stream.each + first + (int64_t)n, filter = s->filters[number];
     const ert_unrolled_group group = ert_unrolled_group_at(&s->stream, p->tile, number);
     ert_unrolled *u = set + n;
@@ -228,8 +229,8 @@ static size_t make_set(const unrolled_part *p, int64_t first, int64_t end, ert_u
     u->body = body;
     if (body && s->s.kept && n == 0) u->kept = p->kept;
     if (body && s->s.kept && n > 0) u->x = p->kept, u->channel = ERT_UNROLLED_LINE;
-    if (body) bytes += made_bytes(s->simd, u);
-    if (n > 0 && (!body || bytes > s->s.room)) break;
+    if (most > 1) bytes += made_bytes(s->simd, u);
+    if (n > 0 && bytes > s->s.room) break;
     u->values = values_of(p, group.value, u->n_values, widened);
     widened += (u->n_values + ERT_UNROLLED_LANES - 1) / ERT_UNROLLED_LANES * ERT_UNROLLED_LANES;
     sums += u->n_filters * u->n_vectors * ERT_UNROLLED_LANES;

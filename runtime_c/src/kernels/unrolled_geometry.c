@@ -14,6 +14,7 @@ enum {
   SETS = 8,                 /* channels so many lines apart share few sets of the cache */
   FEW_LINES = 4,            /* of a channel; if they are more, and a multiple of it, channels share few sets likewise */
   MANY_FILTERS = 96,
+  MANY_CHANNELS = 64,      /* of a tile: that many pages at once cost time */
   KEPT_ROOM = 100 * 1000,  /* bytes of the second-level cache, for instructions; */
   PACKED_ROOM = 34 * 1000, /* of the first-level one, which loses less where inputs are packed anyhow */
   LEAST_SET = 4,           /* groups that it pays to keep inputs for */
@@ -80,7 +81,7 @@ static void choose(const ert_prepare *p, const ert_tensor *x, const ert_strides 
   const bool agree = g->stride[1] == 1 && g->stride[2] == 1 && (g->in[1] == 1 || strides->row == s->pitch);
   const bool spread = strides->channel % (SETS * LANES) != 0, few = g->filters < MANY_FILTERS;
   const bool aligned = strides->channel % LANES == 0 && (uintptr_t)x->data % 64 == 0;
-  const bool single = s->taps == 1 && g->pad[0] == 0 && g->pad[1] == 0 && g->pad[2] == 0;
+  const bool single = s->taps == 1 && s->tile >= MANY_CHANNELS && g->pad[0] == 0 && g->pad[1] == 0 && g->pad[2] == 0;
   s->kept = single && agree && aligned && s->tile <= ERT_UNROLLED_KEPT && sets_worth(p, s);
   s->in_place = s->kept || (agree && spread && (s->taps > 1 || aligned || few));
   s->packed = single && !s->in_place;

@@ -152,16 +152,17 @@ def _poison(dtype: np.dtype) -> object:
 
 
 class _Buffer:
-    """Memory of one operand, aligned to its element and no more, between guards that must not change. Of a larger
-    tensor nothing else may change either, and what lies around an input is poison."""
+    """Memory of one operand, aligned to its element and no more, or to lines of the cache, between guards that must not
+    change. Of a larger tensor nothing else may change either, and what lies around an input is poison."""
 
     GUARD = 64
 
-    def __init__(self, type: TensorType, layout: Layout, data: np.ndarray | None, box: Box | None):
+    def __init__(self, type: TensorType, layout: Layout, data: np.ndarray | None, box: Box | None, aligned: bool):
         whole, begin = (box.whole, box.begin) if box else (type.shape, (0,) * type.rank)
         bytes = stored_bytes(TensorType(type.dtype, whole), layout)
         self.memory = np.full(bytes + 2 * self.GUARD + 64, 0xC3, np.uint8)
-        first = -self.memory.ctypes.data % 64 + self.GUARD + (type.dtype.bytes if layout is Layout.PLANAR else 0)
+        first = -self.memory.ctypes.data % 64 + self.GUARD
+        first += type.dtype.bytes if layout is Layout.PLANAR and not aligned else 0
         self.stored = self.memory[first : first + bytes]
         inside = tuple(slice(b, b + n) for b, n in zip(begin, type.shape, strict=True))
         ends = zip(_padded(whole, layout), whole, inside, strict=True)
@@ -230,12 +231,14 @@ def run_step(
     constants: Sequence[int] = (),
     weights: DType | None = None,
     walk: bool = False,
+    aligned: bool = False,
 ) -> list[np.ndarray]:
     """The outputs of one step.
 
     `layouts`: of the inputs, then of the outputs, or one for all; `inplace`: the input that the first output lies over;
     `boxes`: of the larger tensors that the inputs, then the outputs, are views of, if any are; `constants`: inputs that
-    are known when the step is prepared; `weights`: what input 1 is rounded to; `walk`: there is no memory for code.
+    are known when the step is prepared; `weights`: what input 1 is rounded to; `walk`: there is no memory for code;
+    `aligned`: operands begin with lines of the cache.
     """
     operands = len(inputs) + len(outputs)
     lay = [layouts] * operands if isinstance(layouts, Layout) else list(layouts)
@@ -244,7 +247,7 @@ def run_step(
         types[1] = TensorType(weights, types[1].shape)
     views = list(boxes) or [None] * operands
     rows = zip(types, lay, values, views, strict=True)
-    buffers = [None if t is None else _Buffer(t, layout, x, box) for t, layout, x, box in rows]
+    buffers = [None if t is None else _Buffer(t, layout, x, box, aligned) for t, layout, x, box in rows]
     sources, targets = buffers[: len(inputs)], [b for b in buffers[len(inputs) :] if b]
     for constant in (sources[i] for i in constants):
         assert constant is not None

@@ -100,13 +100,14 @@ def check(
     inplace: int | None = None,
     stored: DType = DType.F32,
     seed: int | None = None,
+    aligned: bool = False,
 ) -> None:
     """Every instruction set gives the reference's outputs, in any partition and from and to views, and where it makes
     instructions the bits that it gives without them."""
     stream = encode(case.op, case.w, channels, sizes, seed)
     inputs = [case.x, *stream.operands, case.bias, case.residual]
     want = replace(case, w=nearest(case.w, stored)).want
-    how = {"constants": CONSTANTS, "inplace": inplace, "weights": stored}
+    how = {"constants": CONSTANTS, "inplace": inplace, "weights": stored, "aligned": aligned}
     check_step("conv_unrolled", inputs, [want], [case.output], stream.attributes, 2e-6, **how)
     for isa in isas():
         made, walked = (
@@ -157,6 +158,36 @@ def test_inputs_that_are_copied_or_read_in_place() -> None:
         for strides, pads in (((1, 1), 0), ((1, 1), 1), ((2, 2), 0), ((2, 3), 1)):
             check(Case(Conv(strides, (pads,) * 4, (1, 1)), x, sparse(rng, filters, shape[1], 1, 1)), channels=4)
             check(Case(Conv(strides, (pads,) * 4, (1, 1)), x, sparse(rng, 5, shape[1], 3, 3)), channels=4)
+
+
+@pytest.mark.parametrize("zeros", [0.8, 0.97])
+@pytest.mark.parametrize(("strides", "aligned"), [((1, 1), True), ((1, 1), False), ((2, 2), False), ((1, 2), False)])
+def test_groups_that_share_inputs_of_one_tap(zeros: float, strides: tuple[int, int], aligned: bool) -> None:
+    """Sets of groups whose first one keeps all channels, those it has no weights at, too, where vectors begin with
+    lines of the cache; and inputs packed for them where they begin anywhere, and of channels in the same sets of it."""
+    rng = np.random.default_rng(13)
+    for channels, tile, filters, size in (
+        (70, 70, 90, (8, 8)),
+        (140, 70, 150, (6, 8)),
+        (64, 64, 2000, (4, 4)),  # several sets
+        (600, 600, 60, (4, 4)),  # more than are kept
+        (70, 70, 120, (7, 7)),
+        (70, 70, 120, (32, 32)),
+    ):
+        x, bias = random_array(rng, (2, channels, *size), DType.F32), random_array(rng, (filters,), DType.F32)
+        w = sparse(rng, filters, channels, 1, 1, zeros=zeros)
+        w[:MOST, channels // 2 : channels // 2 + 20] = 0
+        w[MOST : 2 * MOST] = 0  # a group that reads nothing
+        case = Case(Conv(strides, (0, 0, 0, 0), (1, 1), 1, Activation("relu")), x, w, bias)
+        check(replace(case, residual=random_array(rng, case.output.shape, DType.F32)), tile, aligned=aligned)
+        check(case, tile, stored=DType.BF16, aligned=aligned)
+
+
+def test_inputs_that_share_nothing_but_a_group_of_the_convolution() -> None:
+    rng = np.random.default_rng(14)
+    x, w = random_array(rng, (1, 3 * 64, 8, 8), DType.F32), sparse(rng, 3 * 60, 64, 1, 1)
+    for aligned in (False, True):
+        check(Case(Conv((1, 1), (0, 0, 0, 0), (1, 1), 3), x, w), channels=64, aligned=aligned)
 
 
 def test_images_larger_than_a_strip() -> None:

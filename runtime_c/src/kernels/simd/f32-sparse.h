@@ -198,8 +198,8 @@ static void sparse_copy(const ert_sparse_copy *copy) {
   for (size_t r = 0; r < copy->n_runs; r++) channel += copy->runs[r].before + copy->runs[r].count + copy->runs[r].after;
   for (; c + BESIDE <= copy->channels; c += BESIDE)
     sparse_copy_channels(copy, copy->x + (ptrdiff_t)c * copy->x_channel, copy->to + c * channel, channel, BESIDE);
-  for (; c < copy->channels; c++)
-    sparse_copy_channels(copy, copy->x + (ptrdiff_t)c * copy->x_channel, copy->to + c * channel, channel, 1);
+  sparse_copy_channels(copy, copy->x + (ptrdiff_t)c * copy->x_channel, copy->to + c * channel, channel,
+                       copy->channels - c);
 }
 
 static void sparse_widen(ert_weights weights, const uint16_t *x, float *y, size_t n) {
