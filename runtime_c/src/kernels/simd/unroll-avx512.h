@@ -6,7 +6,8 @@
  * limit: one a cycle where vectors of 512 bits are multiplied one a cycle.
  *
  * The code is a frame, which begins and ends the sums of 28 filters and is entered where it does so for as many as a group
- * has, and the group's body. Bodies are made anew for each strip, one over the other, and stay in the cache meanwhile. */
+ * has, and the bodies of a set of groups, through all of which each vector goes. Bodies are made anew for each strip, those of
+ * a set over those of the one before, and stay in the cache meanwhile. */
 #ifndef ERT_KERNELS_SIMD_UNROLL_AVX512_H
 #define ERT_KERNELS_SIMD_UNROLL_AVX512_H
 
