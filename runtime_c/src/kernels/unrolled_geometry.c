@@ -2,6 +2,7 @@
 #include "kernels/unrolled_geometry.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "kernels/partition.h"
 #include "kernels/unrolled_stream.h"
@@ -193,11 +194,21 @@ static void list_masks(const ert_unrolled_geometry *s, const uint16_t *columns, 
     }
 }
 
+/* Whether all taps have inputs in a depth of outputs, and in rows [row, last]. */
+static bool whole(const ert_unrolled_geometry *s, int64_t depth, int64_t row, int64_t last) {
+  const ert_conv_geometry *g = &s->g;
+  return inside(g, 0, depth, 0) && inside(g, 0, depth, g->kernel[0] - 1) && inside(g, 1, row, 0) &&
+         inside(g, 1, last, g->kernel[1] - 1);
+}
+
 size_t ert_unrolled_list_vectors(const ert_unrolled_geometry *s, const ert_strides *y, const ert_strides *residual,
                                  const uint16_t *columns, int64_t depth, int64_t row, ert_unrolled_vector *vectors,
                                  uint16_t *masks) {
   const int64_t width = s->g.out[2], rows = ert_min64(s->rows, s->g.out[1] - row);
   const int64_t line = s->joined ? (rows - 1) * s->pitch + width : width;
+  /* After so many vectors and rows they begin at the same columns again. */
+  const int64_t rows_on = s->joined ? LANES / ert_common_divisor(s->pitch, LANES) : 1;
+  const size_t vectors_on = (size_t)(s->joined ? rows_on * s->pitch / LANES : ert_ceil_divide(width, LANES));
   size_t n = 0;
   for (int64_t begin = 0; begin < (s->joined ? 1 : rows); begin++)
     for (int64_t at = 0; at < line; at += LANES, n++, masks += s->taps) {
@@ -210,7 +221,11 @@ size_t ert_unrolled_list_vectors(const ert_unrolled_geometry *s, const ert_strid
       const int64_t after = right < width ? right : width; /* where outputs follow those before */
       v->y = down * y->row + after;
       v->residual = down * residual->row + after;
-      list_masks(s, columns, depth, row + down, right, v->valid, masks);
+      const int64_t first = row + down, last = first + (right + LANES - 1) / s->pitch;
+      if (n >= vectors_on && v[-(ptrdiff_t)vectors_on].valid == v->valid && whole(s, depth, first - rows_on, last))
+        memcpy(masks, masks - (ptrdiff_t)vectors_on * s->taps, (size_t)s->taps * sizeof *masks);
+      else
+        list_masks(s, columns, depth, first, right, v->valid, masks);
     }
   return n;
 }
