@@ -16,8 +16,8 @@ enum {
   FEW_LINES = 4,            /* of a channel; if they are more, and a multiple of it, channels share few sets likewise */
   MANY_FILTERS = 96,
   MANY_CHANNELS = 64,      /* of a tile: that many pages at once cost time */
-  KEPT_ROOM = 100 * 1000,  /* bytes of the second-level cache, for instructions; */
-  PACKED_ROOM = 34 * 1000, /* of the first-level one, which loses less where inputs are packed anyhow */
+  KEPT_ROOM = 100 * 1000,  /* bytes of a set's instructions: in the second-level cache, so that few sets read x; */
+  PACKED_ROOM = 34 * 1000, /* in the first-level one if inputs are packed anyhow, which costs less to read again */
   LEAST_SET = 4,           /* groups that it pays to keep inputs for */
   VALUE_BYTES = 8,         /* of the instruction of a value, and of a load */
   LOAD_BYTES = 10,

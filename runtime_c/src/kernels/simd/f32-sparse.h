@@ -156,8 +156,8 @@ ERT_INLINE vf sparse_take(const float *from, size_t step, size_t n) {
   return vload(taken);
 }
 
-/* Vectors of n channels, `channel` floats apart, of which the first `room` floats are there. */
-ERT_INLINE void sparse_keep(float *to, size_t channel, size_t c, vf v, size_t room) {
+/* A vector of channel c of those that are `channel` floats apart, which has room for so many floats of it. */
+ERT_INLINE void sparse_leave(float *to, size_t channel, size_t c, vf v, size_t room) {
   if (room >= VL)
     vstore(to + c * channel, v);
   else
@@ -171,7 +171,7 @@ ERT_INLINE void sparse_copy_channels(const ert_sparse_copy *copy, const float *x
   for (size_t r = 0; r < copy->n_runs; r++) {
     const ert_sparse_run *run = copy->runs + r;
     for (size_t i = 0; i < run->before; i += VL)
-      for (size_t c = 0; c < n; c++) sparse_keep(to + at + i, channel, c, vzero(), channel - at - i);
+      for (size_t c = 0; c < n; c++) sparse_leave(to + at + i, channel, c, vzero(), channel - at - i);
     at += run->before;
     size_t i = 0;
     for (; i < run->count; i += VL) {
@@ -179,15 +179,13 @@ ERT_INLINE void sparse_copy_channels(const ert_sparse_copy *copy, const float *x
       const size_t left = run->count - i, taken = left < VL ? left : VL, room = channel - at - i;
       if (copy->step == 2 && left > VL) /* behind the last float there is another one, which may be read */
         for (size_t c = 0; c < n; c++, from += copy->x_channel)
-          sparse_keep(to + at + i, channel, c, sparse_even(vload(from), vload(from + VL)), room);
-      else if (copy->step == 1 && left >= VL)
-        for (size_t c = 0; c < n; c++, from += copy->x_channel) sparse_keep(to + at + i, channel, c, vload(from), room);
+          sparse_leave(to + at + i, channel, c, sparse_even(vload(from), vload(from + VL)), room);
       else
         for (size_t c = 0; c < n; c++, from += copy->x_channel)
-          sparse_keep(to + at + i, channel, c, sparse_take(from, copy->step, taken), room);
+          sparse_leave(to + at + i, channel, c, sparse_take(from, copy->step, taken), room);
     }
     for (; i < run->count + run->after; i += VL)
-      for (size_t c = 0; c < n; c++) sparse_keep(to + at + i, channel, c, vzero(), channel - at - i);
+      for (size_t c = 0; c < n; c++) sparse_leave(to + at + i, channel, c, vzero(), channel - at - i);
     at += run->count + run->after;
   }
 }
