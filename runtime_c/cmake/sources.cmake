@@ -33,7 +33,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
   edgert_isa_source(src/kernels/simd/simd-sse2.c -ffp-contract=fast)
   edgert_isa_source(src/kernels/simd/simd-avx2.c -ffp-contract=fast -mavx2 -mfma -mf16c)
   edgert_isa_source(src/kernels/simd/simd-avx512.c -ffp-contract=fast -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma
-                    -mf16c -mprefer-vector-width=512)
+                    -mf16c -mbmi2 -mprfchw -mprefer-vector-width=512)
   edgert_isa_source(src/kernels/simd/simd-avx512bf16.c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mfma
                     -mprefer-vector-width=512)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")

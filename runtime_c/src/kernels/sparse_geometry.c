@@ -129,7 +129,7 @@ static void cut_flat(ert_sparse_geometry *s, ert_sparse_limits limits) {
   s->unit = halves ? limits.unit : limits.vector;
   const int64_t units = ert_ceil_divide(pixels, s->unit);
   s->segments = ert_ceil_divide(units, wanted / s->unit);
-  s->line = round_up(ert_ceil_divide(units, s->segments) * s->unit, limits.vector);
+  s->line = ert_ceil_divide(units, s->segments) * s->unit;
   s->chunk = 1;
 }
 

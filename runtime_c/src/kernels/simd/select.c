@@ -29,7 +29,7 @@ const ert_simd *const *ert_simd_available(void) {
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("f16c"))
     return narrow + 2;
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl"))
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2"))
     return __builtin_cpu_supports("avx512bf16") ? wide : wide + 1;
   return has_vnni() ? narrow : narrow + 1;
 }

@@ -31,11 +31,13 @@ enum {
   UNROLLED_REACH = 256, /* values that a displacement of one byte tells apart */
   UNROLLED_BACK = 512,  /* bytes that it reaches back */
   UNROLLED_BEGIN = 10,  /* bytes that begin a sum */
-  UNROLLED_LOAD = 10,   /* of a load, and of a multiply-add */
+  UNROLLED_LOAD = 10,   /* of a load, of one that is near, and of a multiply-add */
+  UNROLLED_NEAR_LOAD = 7,
   UNROLLED_PRODUCT = 8,
   UNROLLED_TAP = 9,     /* of a tap's mask */
   UNROLLED_TAIL = 128,  /* of what is behind the products, and what is written behind that before the next ones are */
   UNROLLED_AHEAD = 128, /* owners of values that are read at once, at most */
+  UNROLLED_SOON = 1024, /* bytes to where lines of the cache are asked for that will be written */
 };
 
 /* General registers as instructions number them. Of a vector: rdi is the input of its first position, r9 the vector, r11 its
@@ -255,77 +257,151 @@ static uint8_t *unrolled_keep_others(const ert_unrolled *u, const bool *kept, ui
   return UNROLLED_PUT(p, "\x4c\x89\xf7"); /* mov rdi, r14 */
 }
 
-static uint8_t *unrolled_make_group(const ert_unrolled *u) {
+/* What is left of a group, and where its instructions go on. */
+typedef struct unrolled_rest {
+  uint8_t *p;
+  const uint8_t *owner, *safe; /* the last owner from which on as many can be read as are at once */
+  const uint32_t *batch;
+  size_t at;                          /* values since rsi moved */
+  int32_t moved;                      /* bytes that rdi did */
+  bool *kept;                         /* channels that are */
+  __m512i far, keep;                  /* four loads and stores of channels apart */
+  __m256i near;                       /* four loads of lines */
+  uint8_t owners[2 * UNROLLED_AHEAD]; /* the last ones, behind which there is nothing to read */
+} unrolled_rest;
+
+/* A general register += bytes. */
+ERT_INLINE uint8_t *unrolled_move(uint8_t *p, int to, int32_t bytes) {
+  *p++ = 0x48;
+  *p++ = 0x81;
+  *p++ = (uint8_t)(0xc0 | to);
+  memcpy(p, &bytes, 4);
+  return p + 4;
+}
+
+/* How a batch's inputs are loaded: from channels apart, likewise and kept, or from those that are lines one behind the other,
+ * which displacements of one byte tell apart. */
+typedef enum unrolled_inputs_of { UNROLLED_APART, UNROLLED_KEEPING, UNROLLED_NEAR } unrolled_inputs_of;
+
+/* The instructions of a batch's loads and stores, without displacements. */
+static void unrolled_list_loads(unrolled_rest *rest) {
+  uint8_t far[64] = {0}, near[32] = {0}, keep[64] = {0};
+  for (int i = 0; i < 4; i++) {
+    (void)unrolled_evex(far + i * UNROLLED_LOAD, unrolled_load, UNROLLED_INPUT + i, 0, RDI, 0, 3);
+    (void)unrolled_evex(keep + i * UNROLLED_LOAD, unrolled_store, UNROLLED_INPUT + i, 0, R14, 0, 0);
+    memcpy(near + i * UNROLLED_NEAR_LOAD, far + i * UNROLLED_LOAD, UNROLLED_NEAR_LOAD);
+    near[i * UNROLLED_NEAR_LOAD + 5] ^= 0xc0; /* of one byte */
+  }
+  rest->far = _mm512_loadu_si512(far), rest->keep = _mm512_loadu_si512(keep);
+  rest->near = _mm256_loadu_si256((const __m256i *)(const void *)near);
+}
+
+/* The batches of a tap, before `last`. */
+ERT_INLINE void unrolled_make_batches(const ert_unrolled *u, unrolled_rest *rest, const uint32_t *last, int32_t offset,
+                                      unrolled_inputs_of inputs) {
   /* vfmadd231ps zmm0, zmm28, [rsi - 512]{1to16}, eight displaced one after the other */
   const __m512i each = _mm512_setr_epi64(0, INT64_C(1) << 56, INT64_C(2) << 56, INT64_C(3) << 56, INT64_C(4) << 56,
                                          INT64_C(5) << 56, INT64_C(6) << 56, INT64_C(7) << 56);
   const __m512i first = _mm512_add_epi64(each, _mm512_set1_epi64((long long)UINT64_C(0x8046b8501df2623e)));
   const __m512i eight = _mm512_set1_epi64(INT64_C(8) << 56);
   const __m512i low = unrolled_spread(0), high = unrolled_spread(8);
-  uint8_t loads[64] = {0}, stores[64] = {0};
-  for (int i = 0; i < 4; i++) {
-    (void)unrolled_evex(loads + i * UNROLLED_LOAD, unrolled_load, UNROLLED_INPUT + i, 0, RDI, 0, 3);
-    (void)unrolled_evex(stores + i * UNROLLED_LOAD, unrolled_store, UNROLLED_INPUT + i, 0, R14, 0, 0);
-  }
-  const __m512i four = _mm512_loadu_si512(loads), keep = _mm512_loadu_si512(stores);
-  bool kept[ERT_UNROLLED_KEPT] = {false};
+  const __m256i displacement = _mm256_setr_epi8(-1, -1, -1, -1, -1, -1, 0, -1, -1, -1, -1, -1, -1, 1, -1, -1, -1, -1, -1,
+                                                -1, 2, -1, -1, -1, -1, -1, -1, 3, -1, -1, -1, -1);
   const __m128i channel = _mm_set1_epi32(u->channel);
-  uint8_t rest[2 * UNROLLED_AHEAD] = {0}, *p = u->body;
-  const uint8_t *owner = u->owners, *end = owner + u->n_values;
-  const uint32_t *batch = u->batches;
-  uint32_t at = 0; /* values since rsi moved */
-  if (u->kept) {   /* mov r14, kept */
-    p = UNROLLED_PUT(p, "\x49\xbe");
-    memcpy(p, &u->kept, 8);
-    p += 8;
-  }
-  for (size_t tap = 0; tap < u->taps; tap++) {
-    __m128i from = _mm_set1_epi32(u->offsets[tap]), number = _mm_setzero_si128();
-    const int32_t mask = (int32_t)tap * 2;
-    p = UNROLLED_PUT(p, "\xc4\xc1\x78\x90\x9b"); /* kmovw k3, [r11 + mask] */
-    memcpy(p, &mask, 4);
-    p += 4;
-    for (const uint32_t *last = batch + u->tap_batches[tap]; batch < last; batch++) {
-      const uint32_t n = ert_unrolled_values(*batch);
-      if (__builtin_expect(end - owner < UNROLLED_AHEAD, 0)) { /* nothing is read behind them */
-        memcpy(rest, owner, (size_t)(end - owner));
-        end = rest + 2 * UNROLLED_AHEAD, owner = rest;
+  __m128i from = _mm_set1_epi32(offset), number = _mm_setzero_si128();
+  const uint8_t *owner = rest->owner, *safe = rest->safe;
+  uint8_t *p = rest->p;
+  size_t at = rest->at;
+  uint32_t lines = 0; /* four times how many the last channel is behind 128 before rdi */
+  if (inputs == UNROLLED_NEAR) p = unrolled_move(p, RDI, rest->moved = offset + 128 * ERT_UNROLLED_LINE);
+  for (const uint32_t *batch = rest->batch; batch < last; batch++) {
+    const size_t n = _pext_u32(*batch, 0xc0c0c0c0); /* ert_unrolled_values, in one instruction */
+    const uint32_t further = ert_unrolled_further(*batch);
+    __builtin_prefetch(p + UNROLLED_SOON, 1);
+    __builtin_prefetch(p + UNROLLED_SOON + 64, 1);
+    if (__builtin_expect(owner > safe, 0)) {
+      const size_t left = (size_t)(u->owners + u->n_values - owner);
+      memcpy(rest->owners, owner, left);
+      memset(rest->owners + left, 0, sizeof rest->owners - left);
+      owner = rest->owners, safe = owner + UNROLLED_AHEAD;
+    }
+    if (__builtin_expect(at + n > UNROLLED_REACH, 0)) {
+      p = unrolled_move(p, RSI, (int32_t)at * 4);
+      at = 0;
+    }
+    if (inputs == UNROLLED_NEAR) {
+      uint32_t four;
+      if (__builtin_expect(__builtin_add_overflow(further, lines, &four), 0)) {
+        const int32_t bytes = (int32_t)(lines & 255) * ERT_UNROLLED_LINE;
+        p = unrolled_move(p, RDI, bytes);
+        rest->moved += bytes, four = further;
       }
-      if (__builtin_expect(at + n > UNROLLED_REACH, 0)) {
-        const uint32_t bytes = at * 4;
-        p = UNROLLED_PUT(p, "\x48\x81\xc6"); /* add rsi, bytes */
-        memcpy(p, &bytes, 4);
-        p += 4, at = 0;
-      }
-      const __m128i further = _mm_cvtepu8_epi32(_mm_cvtsi32_si128((int)ert_unrolled_further(*batch)));
-      from = _mm_add_epi32(_mm_mullo_epi32(further, channel), from);
-      _mm512_storeu_si512(p, unrolled_loads(four, from));
+      lines = (four >> 24) * 0x01010101;
+      const __m256i displaced = _mm256_set1_epi32((int32_t)(four ^ 0x80808080));
+      const __m256i loads = _mm256_or_si256(_mm256_shuffle_epi8(displaced, displacement), rest->near);
+      _mm256_storeu_si256((__m256i *)(void *)p, loads);
+      p += 4 * UNROLLED_NEAR_LOAD;
+    } else {
+      const __m128i on = _mm_cvtepu8_epi32(_mm_cvtsi32_si128((int32_t)further));
+      from = _mm_add_epi32(_mm_mullo_epi32(on, channel), from);
+      _mm512_storeu_si512(p, unrolled_loads(rest->far, from));
       from = _mm_shuffle_epi32(from, 0xff);
       p += 4 * UNROLLED_LOAD;
-      if (u->kept) {
+      if (inputs == UNROLLED_KEEPING) {
         int32_t numbers[4];
-        number = _mm_add_epi32(number, further);
+        number = _mm_add_epi32(number, on);
         _mm_storeu_si128((__m128i *)(void *)numbers, number);
-        for (int i = 0; i < 4; i++) kept[numbers[i]] = true;
-        _mm512_storeu_si512(p, unrolled_loads(keep, _mm_slli_epi32(number, 6)));
+        for (int i = 0; i < 4; i++) rest->kept[numbers[i]] = true;
+        _mm512_storeu_si512(p, unrolled_loads(rest->keep, _mm_slli_epi32(number, 6)));
         number = _mm_shuffle_epi32(number, 0xff);
         p += 4 * UNROLLED_LOAD;
       }
-      __m512i displaced = _mm512_add_epi64(first, _mm512_set1_epi64((long long)((uint64_t)at << 56)));
-      uint32_t k = 0;
-      do {
-        const __m512i owners = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)(owner + k)));
-        _mm512_storeu_si512(p + k * UNROLLED_PRODUCT, unrolled_products(owners, low, displaced));
-        displaced = _mm512_add_epi64(displaced, eight);
-        _mm512_storeu_si512(p + (k + 8) * UNROLLED_PRODUCT, unrolled_products(owners, high, displaced));
-        displaced = _mm512_add_epi64(displaced, eight);
-        k += 16;
-      } while (__builtin_expect(k < n, 0));
-      p += n * UNROLLED_PRODUCT, owner += n, at += n;
     }
+    __m512i displaced = _mm512_add_epi64(first, _mm512_set1_epi64((long long)((uint64_t)at << 56)));
+    size_t k = 0;
+    do {
+      const __m512i owners = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)(owner + k)));
+      uint8_t *to = p + k * UNROLLED_PRODUCT;
+      _mm512_storeu_si512(to, unrolled_products(owners, low, displaced));
+      displaced = _mm512_add_epi64(displaced, eight);
+      _mm512_storeu_si512(to + 64, unrolled_products(owners, high, displaced));
+      displaced = _mm512_add_epi64(displaced, eight);
+      k += 16;
+    } while (__builtin_expect(k < n, 0));
+    p += n * UNROLLED_PRODUCT, owner += n, at += n;
   }
-  if (u->kept) p = unrolled_keep_others(u, kept, p);
-  return unrolled_tail(u, (const unrolled_frame *)(const void *)u->code, p);
+  rest->p = p, rest->owner = owner, rest->safe = safe, rest->batch = last, rest->at = at;
+}
+
+static uint8_t *unrolled_make_group(const ert_unrolled *u) {
+  bool kept[ERT_UNROLLED_KEPT];
+  unrolled_rest rest;
+  rest.p = u->body, rest.owner = u->owners, rest.batch = u->batches, rest.at = 0, rest.moved = 0, rest.kept = kept;
+  rest.safe = u->n_values < UNROLLED_AHEAD ? NULL : u->owners + u->n_values - UNROLLED_AHEAD;
+  unrolled_list_loads(&rest);
+  if (u->kept) { /* mov r14, kept */
+    memset(kept, 0, sizeof kept);
+    rest.p = UNROLLED_PUT(rest.p, "\x49\xbe");
+    memcpy(rest.p, &u->kept, 8);
+    rest.p += 8;
+  }
+  const bool near = u->taps == 1 && u->channel == ERT_UNROLLED_LINE;
+  for (size_t tap = 0; tap < u->taps; tap++) {
+    const int32_t mask = (int32_t)tap * 2;
+    const uint32_t *last = rest.batch + u->tap_batches[tap];
+    rest.p = UNROLLED_PUT(rest.p, "\xc4\xc1\x78\x90\x9b"); /* kmovw k3, [r11 + mask] */
+    memcpy(rest.p, &mask, 4);
+    rest.p += 4;
+    if (u->kept)
+      unrolled_make_batches(u, &rest, last, u->offsets[tap], UNROLLED_KEEPING);
+    else if (near)
+      unrolled_make_batches(u, &rest, last, u->offsets[tap], UNROLLED_NEAR);
+    else
+      unrolled_make_batches(u, &rest, last, u->offsets[tap], UNROLLED_APART);
+  }
+  if (near && !u->kept) rest.p = unrolled_move(rest.p, RDI, -rest.moved);
+  if (u->kept) rest.p = unrolled_keep_others(u, kept, rest.p);
+  return unrolled_tail(u, (const unrolled_frame *)(const void *)u->code, rest.p);
 }
 
 static unrolled_call unrolled_call_of(const ert_unrolled *u, const unrolled_frame *frame) {
