@@ -179,7 +179,7 @@ def _flat(g: Geometry, limits: _Limits, lines: int) -> _Strips:
     unit = _HALF if half else lanes
     units = -(-prod(g.out) // unit)
     strips = -(-units // (wanted // unit))
-    return _Strips(_up(-(-units // strips) * unit, lanes), strips, strips, units * unit / lanes)
+    return _Strips(-(-units // strips) * unit, strips, strips, units * unit / lanes)
 
 
 def _strips(g: Geometry, taps: Taps, limits: _Limits, rows: int) -> _Strips:

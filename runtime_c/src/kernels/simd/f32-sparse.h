@@ -146,6 +146,7 @@ static void sparse_run(const ert_sparse *s) {
 
 /* Of floats `step` apart the first n, at most VL, and zeros behind them. */
 ERT_INLINE vf sparse_take(const float *from, size_t step, size_t n) {
+  if (n == 0) return vzero();
   if (step == 1) return n == VL ? vload(from) : vload_part(from, n);
   if (step == 2) {
     const size_t floats = 2 * n - 1, low = floats < VL ? floats : VL;
@@ -156,48 +157,77 @@ ERT_INLINE vf sparse_take(const float *from, size_t step, size_t n) {
   return vload(taken);
 }
 
-/* A vector of channel c of those that are `channel` floats apart, which has room for so many floats of it. */
-ERT_INLINE void sparse_leave(float *to, size_t channel, size_t c, vf v, size_t room) {
-  if (room >= VL)
-    vstore(to + c * channel, v);
-  else
-    vstore_part(to + c * channel, v, room);
-}
+/* A vector of what is copied of each channel: so many floats from `from` on, and zeros behind them. */
+typedef struct sparse_part {
+  ptrdiff_t from;
+  size_t to, taken;
+} sparse_part;
 
-/* The runs of n neighbouring channels, each of which gets `channel` floats: run by run, so that what a vector takes is found
- * once for all of them. */
-ERT_INLINE void sparse_copy_channels(const ert_sparse_copy *copy, const float *x, float *to, size_t channel, size_t n) {
-  size_t at = 0;
-  for (size_t r = 0; r < copy->n_runs; r++) {
-    const ert_sparse_run *run = copy->runs + r;
-    for (size_t i = 0; i < run->before; i += VL)
-      for (size_t c = 0; c < n; c++) sparse_leave(to + at + i, channel, c, vzero(), channel - at - i);
-    at += run->before;
-    size_t i = 0;
-    for (; i < run->count; i += VL) {
-      const float *from = x + run->from + i * copy->step;
-      const size_t left = run->count - i, taken = left < VL ? left : VL, room = channel - at - i;
-      if (copy->step == 2 && left > VL) /* behind the last float there is another one, which may be read */
-        for (size_t c = 0; c < n; c++, from += copy->x_channel)
-          sparse_leave(to + at + i, channel, c, sparse_even(vload(from), vload(from + VL)), room);
-      else
-        for (size_t c = 0; c < n; c++, from += copy->x_channel)
-          sparse_leave(to + at + i, channel, c, sparse_take(from, copy->step, taken), room);
+/* Up to which float of a run, which begins at float `begin` of a channel's copy, parts are listed. */
+typedef struct sparse_listed {
+  size_t run, i, begin;
+} sparse_listed;
+
+enum {
+  SPARSE_PARTS = 256, /* that are listed at once */
+  SPARSE_BESIDE = 4   /* channels that are copied beside each other */
+};
+
+/* The next parts; returns how many. */
+static size_t sparse_list_parts(const ert_sparse_copy *copy, sparse_listed *l, sparse_part *parts) {
+  size_t n = 0;
+  while (n < SPARSE_PARTS && l->run < copy->n_runs) {
+    const ert_sparse_run *run = copy->runs + l->run;
+    const size_t end = run->before + run->count, i = l->i;
+    if (i >= end + run->after) {
+      *l = (sparse_listed){.run = l->run + 1, .begin = l->begin + end + run->after};
+      continue;
     }
-    for (; i < run->count + run->after; i += VL)
-      for (size_t c = 0; c < n; c++) sparse_leave(to + at + i, channel, c, vzero(), channel - at - i);
-    at += run->count + run->after;
+    sparse_part *part = parts + n++;
+    *part = (sparse_part){.to = l->begin + i};
+    l->i += VL;
+    if (i < run->before) {
+      if (l->i > run->before) l->i = run->before;
+    } else if (i < end) {
+      part->from = run->from + (ptrdiff_t)((i - run->before) * copy->step);
+      part->taken = end - i < VL ? end - i : VL;
+    }
   }
+  return n;
 }
 
+/* Of n neighbouring channels, each of which gets `channel` floats. What is written behind a part is overwritten later. */
+ERT_INLINE void sparse_copy_part(const ert_sparse_copy *copy, const sparse_part *part, const float *x, float *to,
+                                 size_t channel, size_t n) {
+  const size_t taken = part->taken, room = channel - part->to;
+  x += part->from, to += part->to;
+  if (room < VL)
+    for (size_t c = 0; c < n; c++, x += copy->x_channel, to += channel)
+      vstore_part(to, sparse_take(x, copy->step, taken), room);
+  else if (copy->step == 1)
+    for (size_t c = 0; c < n; c++, x += copy->x_channel, to += channel) vstore(to, sparse_take(x, 1, taken));
+  else if (copy->step == 2)
+    for (size_t c = 0; c < n; c++, x += copy->x_channel, to += channel) vstore(to, sparse_take(x, 2, taken));
+  else
+    for (size_t c = 0; c < n; c++, x += copy->x_channel, to += channel) vstore(to, sparse_take(x, copy->step, taken));
+}
+
+/* Part by part, so that what a vector takes is found once for all channels. */
 static void sparse_copy(const ert_sparse_copy *copy) {
-  enum { BESIDE = 8 };
-  size_t channel = 0, c = 0;
+  sparse_part parts[SPARSE_PARTS];
+  sparse_listed listed = {0};
+  size_t channel = 0;
   for (size_t r = 0; r < copy->n_runs; r++) channel += copy->runs[r].before + copy->runs[r].count + copy->runs[r].after;
-  for (; c + BESIDE <= copy->channels; c += BESIDE)
-    sparse_copy_channels(copy, copy->x + (ptrdiff_t)c * copy->x_channel, copy->to + c * channel, channel, BESIDE);
-  sparse_copy_channels(copy, copy->x + (ptrdiff_t)c * copy->x_channel, copy->to + c * channel, channel,
-                       copy->channels - c);
+  for (size_t n; (n = sparse_list_parts(copy, &listed, parts)) > 0;) {
+    const float *x = copy->x;
+    float *to = copy->to;
+    size_t left = copy->channels;
+    for (; left >= SPARSE_BESIDE; left -= SPARSE_BESIDE) {
+      for (size_t i = 0; i < n; i++) sparse_copy_part(copy, parts + i, x, to, channel, SPARSE_BESIDE);
+      x += SPARSE_BESIDE * copy->x_channel, to += SPARSE_BESIDE * channel;
+    }
+    for (size_t i = 0; i < n && left > 0; i++) sparse_copy_part(copy, parts + i, x, to, channel, left);
+  }
 }
 
 static void sparse_widen(ert_weights weights, const uint16_t *x, float *y, size_t n) {
