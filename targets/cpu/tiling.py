@@ -15,7 +15,7 @@ __all__ = ["Engine", "Tiling", "cycles", "tiling"]
 
 _MOST = {1: {16: 14, 8: 12, 4: 24}, 4: {16: 6, 8: 3, 4: 6}}  # vectors a filter, by filters together and lanes
 _HALF, _HALVES = 8, {1: 16, 4: 6}  # floats of the half vectors of 16 lanes, of which there may be so many
-_TILE = 12 * 1024  # floats of the inputs of a tile of a flat strip
+_TILE = 10 * 1024  # floats of the inputs of a tile of a flat strip
 _ROW = 64  # floats: shorter rows are not cut for the sake of more rows
 _MOST_ROWS = 16
 _NARROW = 16  # floats: tiles of longer lines have no more than bytes can tell

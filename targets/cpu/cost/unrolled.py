@@ -16,16 +16,16 @@ from targets.cpu.unrolled import LANES, channels_of_tile, group_sizes, strips_of
 __all__ = ["conv_unrolled_seconds"]
 
 _PLACE = 1.4  # bytes that tell where a non-zero is
-_READ, _WRITTEN = 0.3, 0.2  # what part of moving inputs and outputs does not hide behind computing
+_READ, _WRITTEN = 0.2, 0.1  # what part of moving inputs and outputs does not hide behind computing
 
 # Cycles, where one vector is multiplied a cycle; fitted to ResNet-50's layers at 50 to 95 % zeros, within 13 %.
 _PRODUCT = 1.0  # of a value, for each vector
-_LOADED = {"packed": 0.6, "kept": 1.4, "apart": 1.75}  # to load inputs, by where they lie
-_SHARED = {"packed": 0.15, "kept": 1.5, "apart": 0.0}  # of the first load of an input by a set, besides
+_LOADED = {"packed": 0.7, "kept": 1.35, "apart": 1.9}  # to load inputs, by where they lie
+_KEPT = 1.2  # of the first load of an input by a set that keeps it, besides
 _HIDDEN = 4.0  # values of an input behind which loading it hides
-_ENDED = 1.4  # of a filter's sums, to begin and to store them
-_MADE, _PLACED, _GROUP = 0.6, 2.8, 600.0  # to make the instructions of a value, a load and a group
-_RUN, _COPIED = 20.0, 4.2  # to begin a run, and to copy each vector of it
+_ENDED = 1.5  # of a filter's sums, to begin and to store them
+_MADE, _PLACED, _GROUP = 0.5, 2.2, 500.0  # to make the instructions of a value, a load and a group
+_RUN, _COPIED = 20.0, 4.0  # to begin a run, and to copy each vector of it
 _GATHERED = 1.8  # to copy each float with a stride of three or more, besides
 
 
@@ -56,9 +56,9 @@ def _cycles(g: Geometry, of: Geometry, density: float) -> float:
     channels = channels_of_tile(of)
     tiles, strips = ceil(max(g.channels, 1) / channels), strips_of(g, channels, density)
     values, places = density * g.groups * g.filters * g.channels * prod(g.kernel), _places(g, density, channels)
-    lie = "apart" if strips.sets == 0 else "kept" if strips.kept else "packed"
+    lie = "kept" if strips.kept else "packed" if strips.sets else "apart"
     each = _PRODUCT * values + _LOADED[lie] * max(places - values / _HIDDEN, 0.0)
-    each += _SHARED[lie] * g.groups * g.channels * strips.sets
+    each += _KEPT * g.groups * g.channels * strips.sets * strips.kept
     each += _ENDED * g.groups * g.filters * tiles
     made = _MADE * values + _PLACED * places + _GROUP * g.groups * len(group_sizes(g.filters)) * tiles
     copied = g.groups * g.channels * (_RUN * strips.runs + _COPIED * strips.floats / LANES)
