@@ -33,6 +33,7 @@ _CHANNELS = (128, 64, 64), (1024, 512, 256)  # of a tile at most: if vectors are
 _SETS, _MANY = 8, 96  # lines of the cache between channels, and filters, that decide whether inputs are copied
 _VALUE, _LOAD = 8, 10  # bytes of the instructions of a value and of a load
 _KEPT_ROOM, _PACKED_ROOM = 100_000, 34_000  # bytes that those of a set have
+_ROWED, _FEW_VALUES = 16, 4  # channels of a tile at least, and values of an input in a group at most, to copy row by row
 _KEPT, _LEAST = (64, 512), 4  # channels of a tile that are packed or kept, and groups they are kept for
 
 
@@ -74,13 +75,15 @@ class Strips:
     """How a convolution's positions are cut (runtime_c/src/kernels/unrolled_geometry.c): so many strips of an image and
     group, `vectors` in all of them; of each channel, so many `runs` and `floats` are copied in all, none where inputs
     are read in place. Of a single tap, each vector goes through `sets` of groups of filters that share its inputs,
-    which are packed, or kept by the first group of each set; 0: groups load them on their own."""
+    which are packed, or kept by the first group of each set; 0: groups load them on their own. Many
+    channels of several taps lie `far` apart, unless rows are copied one by one."""
 
     count: int
     vectors: int
     runs: int
     floats: int
     sets: int
+    far: bool
     kept: bool
 
 
@@ -99,18 +102,22 @@ def strips_of(g: Geometry, channels: int, density: float) -> Strips:
     sets = -(-groups // max(1, int((_KEPT_ROOM if kept else _PACKED_ROOM) // max(group, 1.0))))
     if kept or (agree and spread and (taps > 1 or aligned or g.filters < _MANY)):
         vectors = -(-((height - 1) * pitch + width) // LANES)
-        return Strips(depth, depth * vectors, 0, 0, sets if kept else 0, kept)
+        return Strips(depth, depth * vectors, 0, 0, sets if kept else 0, False, kept)
     phases = [min(k, s // gcd(s, d)) for k, d, s in zip(g.kernel, g.dilation, g.stride, strict=True)]
     reach = ((g.kernel[1] - 1) * g.dilation[1] - g.pad[1]) // g.stride[1] - -g.pad[1] // g.stride[1]
     planes = g.kernel[0] * phases[1] * phases[2]
+    lines = -(-pitch // LANES) * LANES
+    rowed = taps > 1 and channels >= _ROWED and FILTERS * density <= _FEW_VALUES and 8 * width >= 7 * lines
+    pitch = lines if rowed else pitch
     rows = min(max(_FLOATS // (planes * channels * pitch) - reach, _WHOLE * LANES // pitch + 1), height)
     count = -(-height // rows)
     rows = -(-height // count)
-    vectors = count * -(-((rows - 1) * pitch + width) // LANES)
+    vectors = count * (rows * -(-width // LANES) if rowed else -(-((rows - 1) * pitch + width) // LANES))
     copied = depth * count * planes * (rows + reach)
-    contiguous = g.stride[1:] == (1, 1) and g.inside[2] == pitch
+    contiguous = not rowed and g.stride[1:] == (1, 1) and g.inside[2] == pitch
     runs = depth * count * planes if contiguous else copied
-    return Strips(depth * count, depth * vectors, runs, copied * pitch, sets if single else 0, False)
+    passes = 2 if single and not contiguous else 1  # to lines, and from there to vectors
+    return Strips(depth * count, depth * vectors, runs, passes * copied * pitch, sets if single else 0, taps > 1 and channels >= _ROWED and not rowed, False)
 
 
 @lru_cache(maxsize=1 << 12)

@@ -33,8 +33,8 @@ static bool reserve(size_t *end, size_t n, size_t size, size_t *at) {
 static bool copied_floats(const ert_unrolled_geometry *g, size_t *floats) {
   *floats = 0;
   if (g->in_place) return true;
-  const size_t each = (size_t)(g->packed ? g->apart : g->channel);
-  const size_t count = (size_t)(g->packed ? g->plane / ERT_UNROLLED_LANES : g->tile);
+  const size_t each = (size_t)(g->packed ? g->apart : g->rowed ? g->plane : g->channel);
+  const size_t count = (size_t)(g->packed ? g->plane / ERT_UNROLLED_LANES : g->rowed ? ert_unrolled_planes(g) : g->tile);
   return ert_multiply(each, count, floats) &&
          ert_add(*floats, g->packed ? (size_t)g->plane * ERT_UNROLLED_PACKED : 0, floats) &&
          ert_add(*floats, ERT_SPARSE_SLACK, floats);
@@ -163,6 +163,8 @@ static void copy_tile(const unrolled_state *s, const unrolled_task *task, int64_
       .runs = runs,
       .n_runs = n_runs,
       .channels = (size_t)ert_min64(s->s.tile, s->s.g.channels - first),
+      .line = s->s.rowed ? (size_t)s->s.pitch : 0,
+      .apart = (size_t)s->s.line,
       .to = to,
   };
   if (!s->s.packed) {

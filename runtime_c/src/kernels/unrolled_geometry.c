@@ -18,6 +18,8 @@ enum {
   MANY_CHANNELS = 64,      /* of a tile: that many pages at once cost time */
   KEPT_ROOM = 100 * 1000,  /* bytes of a set's instructions: in the second-level cache, so that few sets read x; */
   PACKED_ROOM = 34 * 1000, /* in the first-level one if inputs are packed anyhow, which costs less to read again */
+  ROWED_TILE = 16,         /* channels */
+  ROWED_VALUES = 4,        /* of an input in a group */
   LEAST_SET = 4,           /* groups that it pays to keep inputs for */
   VALUE_BYTES = 8,         /* of the instruction of a value, and of a load */
   LOAD_BYTES = 10,
@@ -55,13 +57,16 @@ static void cut(ert_unrolled_geometry *s, int64_t workers) {
   s->rows = ert_ceil_divide(g->out[1], s->strips);
   s->first = first;
   s->height = s->rows + reach;
-  s->plane = ert_ceil_divide(s->height * s->pitch, LANES) * LANES;
+  s->line = s->rowed ? s->tile * s->pitch : s->pitch;
+  s->plane = ert_ceil_divide(s->height * s->line, LANES) * LANES;
   s->apart = LANES;
   if (s->packed) {
     s->channel = LANES;
     s->apart = s->tile * LANES + LANES;
     return;
   }
+  s->channel = s->pitch;
+  if (s->rowed) return;
   s->channel = ert_unrolled_planes(s) * s->plane;
   if (s->channel > FEW_LINES * LANES && s->channel % (FEW_LINES * LANES) == 0) s->channel += LANES;
 }
@@ -72,6 +77,15 @@ static bool sets_worth(const ert_prepare *p, const ert_unrolled_geometry *s) {
   const int64_t all = s->tiles * (groups->rank == 3 ? groups->shape[1] : 1);
   const int64_t bytes = values->elements / ert_max64(all, 1) * VALUE_BYTES + s->tile * LOAD_BYTES;
   return s->g.filters > ERT_UNROLLED_FILTERS && bytes <= KEPT_ROOM / LEAST_SET;
+}
+
+/* Whether it pays to have rows of whole vectors, which waste lanes, but begin with lines of the cache, in few pages: if values
+ * are so few that loads are what takes time. */
+static bool rows_worth(const ert_prepare *p, const ert_unrolled_geometry *s) {
+  const ert_conv_geometry *g = &s->g;
+  const double places = (double)(s->taps * g->channels) * (double)(g->filters * g->groups);
+  const double each = ERT_UNROLLED_FILTERS * (double)p->step->in[ERT_UNROLLED_VALUES]->elements / (places > 0 ? places : 1);
+  return s->tile >= ROWED_TILE && 8 * g->out[2] >= 7 * ert_ceil_divide(s->pitch, LANES) * LANES && each <= ROWED_VALUES;
 }
 
 /* How inputs are read: where they are, if x has rows as the outputs have and channels are spread over the sets of the
@@ -86,6 +100,7 @@ static void choose(const ert_prepare *p, const ert_tensor *x, const ert_strides 
   s->kept = single && agree && aligned && s->tile <= ERT_UNROLLED_KEPT && sets_worth(p, s);
   s->in_place = s->kept || (agree && spread && (s->taps > 1 || aligned || few));
   s->packed = single && !s->in_place;
+  s->rowed = !s->in_place && s->taps > 1 && rows_worth(p, s);
   s->room = s->kept ? KEPT_ROOM : s->packed ? PACKED_ROOM : 0;
 }
 
@@ -107,7 +122,8 @@ edgert_status ert_unrolled_geometry_read(const ert_prepare *p, const ert_strides
   out->pitch = ert_max64(g->out[2], ert_ceil_divide(g->in[2], g->stride[2]));
   out->joined = joined;
   choose(p, input, x, out);
-  if (out->packed && !joined) out->pitch = ert_ceil_divide(out->pitch, LANES) * LANES;
+  if (out->rowed) out->joined = false;
+  if (out->rowed || (out->packed && !joined)) out->pitch = ert_ceil_divide(out->pitch, LANES) * LANES;
   cut(out, p->workers);
   return EDGERT_OK;
 }
@@ -128,15 +144,15 @@ size_t ert_unrolled_list_runs(const ert_unrolled_geometry *s, const ert_strides 
       const bool there = d >= 0 && d < g->in[0] && r >= 0 && r < g->in[1] && right < g->in[2];
       const int64_t count = there ? ert_ceil_divide(g->in[2] - right, step) : 0;
       const ptrdiff_t from = there ? ert_position(x, 0, d, r, right) : 0;
-      if (i > 0 && runs[n - 1].after == 0 && from == runs[n - 1].from + (ptrdiff_t)runs[n - 1].count * step)
+      if (i > 0 && !s->rowed && runs[n - 1].after == 0 && from == runs[n - 1].from + (ptrdiff_t)runs[n - 1].count * step)
         runs[n - 1].count += (size_t)count; /* a row behind the one before, in both places */
       else
         runs[n++] = (ert_sparse_run){.from = from, .count = (size_t)count};
       runs[n - 1].after = (size_t)(s->pitch - count);
     }
-    runs[n - 1].after += (size_t)(s->plane - s->height * s->pitch);
+    if (!s->rowed) runs[n - 1].after += (size_t)(s->plane - s->height * s->pitch);
   }
-  if (n > 0 && !s->packed) runs[n - 1].after += (size_t)(s->channel - planes * s->plane);
+  if (n > 0 && !s->packed && !s->rowed) runs[n - 1].after += (size_t)(s->channel - planes * s->plane);
   return n;
 }
 
@@ -148,12 +164,12 @@ bool ert_unrolled_list_offsets(const ert_unrolled_geometry *s, const ert_strides
       for (int64_t j = 0; j < g->kernel[2]; j++) {
         int64_t phase;
         const int64_t row = tap_of(g, 1, k, &phase), column = tap_of(g, 2, j, &phase);
-        int64_t at = column + row * s->pitch;
+        int64_t at = column + row * s->line;
         if (s->in_place)
           at += (z * g->dilation[0] - g->pad[0]) * x->plane;
         else
           at += ((z * s->phases[1] + k % s->phases[1]) * s->phases[2] + j % s->phases[2]) * s->plane -
-                s->first * s->pitch;
+                s->first * s->line;
         if (at < -most || s->tile * channel + at > most) return false;
         *offsets++ = (int32_t)(at * 4);
       }
@@ -217,7 +233,7 @@ size_t ert_unrolled_list_vectors(const ert_unrolled_geometry *s, const ert_strid
       v->valid = columns[right * (s->g.kernel[2] + 1) + s->g.kernel[2]];
       if (line - at < LANES) v->valid &= (uint16_t)((1u << (line - at)) - 1);
       v->stored = s->pitch > width && s->joined ? (uint16_t)((1u << __builtin_popcount(v->valid)) - 1) : v->valid;
-      v->x = s->packed ? (down * s->pitch + right) / LANES * s->apart : down * s->pitch + right;
+      v->x = s->packed ? (down * s->pitch + right) / LANES * s->apart : down * s->line + right;
       const int64_t after = right < width ? right : width; /* where outputs follow those before */
       v->y = down * y->row + after;
       v->residual = down * residual->row + after;

@@ -22,11 +22,13 @@ typedef struct ert_unrolled_geometry {
   bool in_place;
   bool kept;   /* x is read where it is by the first group of a set, which keeps it for the others */
   bool packed; /* copied vector by vector, all channels of a tile behind each other */
+  bool rowed;  /* copied row by row, likewise */
   size_t room; /* bytes of the instructions of a set; 0: sets are single groups */
   bool joined; /* rows of outputs, and of residuals, follow one another: vectors may have positions of several */
   int64_t rows, strips;   /* of a strip; of the outputs of a depth */
   int64_t phases[3];      /* planes of a channel that are copied: depths, phases of rows and of columns */
   int64_t first, height;  /* of a plane: its first row, relative to the strip's, and how many it has */
+  int64_t line;           /* floats from a row to the next */
   int64_t plane, channel; /* floats from one to the next, and from those of a channel to those of the next */
   int64_t apart;          /* floats from one vector to the next */
 } ert_unrolled_geometry;

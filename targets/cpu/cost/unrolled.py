@@ -20,12 +20,12 @@ _READ, _WRITTEN = 0.2, 0.1  # what part of moving inputs and outputs does not hi
 
 # Cycles, where one vector is multiplied a cycle; fitted to ResNet-50's layers at 50 to 95 % zeros, within 13 %.
 _PRODUCT = 1.0  # of a value, for each vector
-_LOADED = {"packed": 0.7, "kept": 1.35, "apart": 1.9}  # to load inputs, by where they lie
+_LOADED = {"packed": 1.0, "kept": 1.35, "apart": 1.9, "far": 4.2}  # to load inputs, by where they lie
 _KEPT = 1.2  # of the first load of an input by a set that keeps it, besides
 _HIDDEN = 4.0  # values of an input behind which loading it hides
 _ENDED = 1.5  # of a filter's sums, to begin and to store them
 _MADE, _PLACED, _GROUP = 0.5, 2.2, 500.0  # to make the instructions of a value, a load and a group
-_RUN, _COPIED = 20.0, 4.0  # to begin a run, and to copy each vector of it
+_RUN, _COPIED = 4.0, 5.5  # to begin a run, and to copy each vector of it
 _GATHERED = 1.8  # to copy each float with a stride of three or more, besides
 
 
@@ -56,7 +56,7 @@ def _cycles(g: Geometry, of: Geometry, density: float) -> float:
     channels = channels_of_tile(of)
     tiles, strips = ceil(max(g.channels, 1) / channels), strips_of(g, channels, density)
     values, places = density * g.groups * g.filters * g.channels * prod(g.kernel), _places(g, density, channels)
-    lie = "kept" if strips.kept else "packed" if strips.sets else "apart"
+    lie = "kept" if strips.kept else "packed" if strips.sets else "far" if strips.far else "apart"
     each = _PRODUCT * values + _LOADED[lie] * max(places - values / _HIDDEN, 0.0)
     each += _KEPT * g.groups * g.channels * strips.sets * strips.kept
     each += _ENDED * g.groups * g.filters * tiles

@@ -190,6 +190,27 @@ def test_inputs_that_share_nothing_but_a_group_of_the_convolution() -> None:
         check(Case(Conv((1, 1), (0, 0, 0, 0), (1, 1), 3), x, w), channels=64, aligned=aligned)
 
 
+@pytest.mark.parametrize("zeros", [0.88, 0.97])
+@pytest.mark.parametrize("kernel", [(3, 3), (1, 5), (4, 2)])
+def test_inputs_that_are_copied_row_by_row(zeros: float, kernel: tuple[int, int]) -> None:
+    """Rows that whole vectors hardly waste, of channels in tiles of several sizes, some of lines of the cache."""
+    rng = np.random.default_rng(15)
+    for size, strides, pads, dilations in (
+        ((9, 28), (2, 2), (1, 1, 1, 1), (1, 1)),  # one vector
+        ((12, 57), (2, 2), (1, 0, 1, 2), (1, 1)),  # two, the second one of some lanes
+        ((16, 32), (1, 1), (1, 1, 1, 1), (1, 1)),  # channels in the same sets of the cache
+        ((11, 96), (3, 3), (2, 2, 0, 1), (1, 2)),
+        ((40, 64), (2, 1), (1, 4, 1, 4), (2, 3)),  # several strips
+    ):
+        x = random_array(rng, (2, 2 * 40, *size), DType.F32)
+        for group, channels in ((2, 24), (1, 80)):
+            w, bias = sparse(rng, group * 30, 80 // group, *kernel, zeros=zeros), random_array(rng, (group * 30,), DType.F32)
+            case = Case(Conv(strides, pads, dilations, group, Activation("relu")), x, w, bias)
+            check(replace(case, residual=random_array(rng, case.output.shape, DType.F32)), channels)
+    volume, w = random_array(rng, (1, 20, 4, 6, 30), DType.F32), sparse(rng, 9, 20, 2, *kernel, zeros=zeros)
+    check(Case(Conv((1, 2, 2), (1, 1, 1, 0, 1, 1), (1, 1, 1)), volume, w), channels=20)
+
+
 def test_images_larger_than_a_strip() -> None:
     rng = np.random.default_rng(7)
     x, w = random_array(rng, (1, 40, 70, 66), DType.F32), sparse(rng, 6, 40, 3, 3)

@@ -105,8 +105,17 @@ def test_inputs_of_one_tap_are_kept_or_packed_for_several_groups() -> None:
     assert (packed.kept, packed.sets, packed.floats) == (False, 2, 196)
     assert strips_of(geometry(256, 14, filters=32), 256, 0.1).floats == 0  # too few to copy inputs for
     strided = strips_of(geometry(256, 28, 1, 2), 256, 0.1)
-    assert (strided.kept, strided.floats, strided.runs) == (False, 196, 14)
+    assert (strided.kept, strided.floats, strided.runs) == (False, 2 * 196, 14)  # to lines, and from there
     assert strips_of(geometry(64, 56, 3), 64, 0.1).sets == 0
+
+
+def test_few_values_of_many_channels_are_copied_row_by_row() -> None:
+    rowed = strips_of(geometry(64, 28, 3, 2), 64, 0.1)
+    assert (rowed.far, rowed.vectors, rowed.floats) == (False, 14, 4 * 15 * 16)
+    for size, channels, density in ((28, 64, 0.5), (20, 64, 0.1), (28, 3, 0.1)):  # many, wasteful, few channels
+        planes = strips_of(geometry(channels, size, 3, 2), channels, density)
+        assert planes.floats == 4 * (size // 2 + 1) * (size // 2)
+        assert planes.far == (channels > 3)
 
 
 def convolution(filters: int = 448, group: int = 1) -> tuple[Graph, Node]:

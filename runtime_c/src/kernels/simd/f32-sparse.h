@@ -180,7 +180,8 @@ static size_t sparse_list_parts(const ert_sparse_copy *copy, sparse_listed *l, s
     const ert_sparse_run *run = copy->runs + l->run;
     const size_t end = run->before + run->count, i = l->i;
     if (i >= end + run->after) {
-      *l = (sparse_listed){.run = l->run + 1, .begin = l->begin + end + run->after};
+      const size_t floats = copy->line > 0 ? copy->apart : end + run->after;
+      *l = (sparse_listed){.run = l->run + 1, .begin = l->begin + floats};
       continue;
     }
     sparse_part *part = parts + n++;
@@ -199,7 +200,7 @@ static size_t sparse_list_parts(const ert_sparse_copy *copy, sparse_listed *l, s
 /* Of n neighbouring channels, each of which gets `channel` floats. What is written behind a part is overwritten later. */
 ERT_INLINE void sparse_copy_part(const ert_sparse_copy *copy, const sparse_part *part, const float *x, float *to,
                                  size_t channel, size_t n) {
-  const size_t taken = part->taken, room = channel - part->to;
+  const size_t taken = part->taken, room = copy->line > 0 ? VL : channel - part->to;
   x += part->from, to += part->to;
   if (room < VL)
     for (size_t c = 0; c < n; c++, x += copy->x_channel, to += channel)
@@ -216,8 +217,9 @@ ERT_INLINE void sparse_copy_part(const ert_sparse_copy *copy, const sparse_part 
 static void sparse_copy(const ert_sparse_copy *copy) {
   sparse_part parts[SPARSE_PARTS];
   sparse_listed listed = {0};
-  size_t channel = 0;
-  for (size_t r = 0; r < copy->n_runs; r++) channel += copy->runs[r].before + copy->runs[r].count + copy->runs[r].after;
+  size_t channel = copy->line;
+  for (size_t r = 0; copy->line == 0 && r < copy->n_runs; r++)
+    channel += copy->runs[r].before + copy->runs[r].count + copy->runs[r].after;
   for (size_t n; (n = sparse_list_parts(copy, &listed, parts)) > 0;) {
     const float *x = copy->x;
     float *to = copy->to;

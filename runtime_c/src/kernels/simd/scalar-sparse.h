@@ -58,6 +58,7 @@ static void sparse_copy(const ert_sparse_copy *c) {
   float *to = c->to;
   for (size_t channel = 0; channel < c->channels; channel++)
     for (size_t r = 0; r < c->n_runs; r++) {
+      if (c->line > 0) to = c->to + r * c->apart + channel * c->line;
       const ert_sparse_run *run = c->runs + r;
       const float *from = c->x + (ptrdiff_t)channel * c->x_channel + run->from;
       for (size_t i = 0; i < run->before; i++) *to++ = 0;

@@ -199,8 +199,9 @@ typedef struct ert_winograd_output {
   float lo, hi; /* limits of the outputs; may be infinite */
 } ert_winograd_output;
 
-/* Inputs of a sparse convolution on their way to scratch (f32-sparse.h): of each channel the same runs, which follow one
- * another: zeros, every `step`-th float of the channel, zeros. Up to ERT_SPARSE_SLACK floats past the last run are written. */
+/* Inputs of a sparse convolution on their way to scratch (f32-sparse.h): of each channel the same runs: zeros, every
+ * `step`-th float of the channel, zeros. They follow one another, and up to ERT_SPARSE_SLACK floats past the last run are
+ * written; or each run of a channel is followed by that of the next one, all being `line` floats, which are whole vectors. */
 enum { ERT_SPARSE_SLACK = 16, ERT_SPARSE_WIDE_LINES = 2048, ERT_SPARSE_SORTED = 32 };
 typedef struct ert_sparse_run {
   ptrdiff_t from; /* relative to a channel */
@@ -213,6 +214,7 @@ typedef struct ert_sparse_copy {
   size_t step;
   const ert_sparse_run *runs;
   size_t n_runs, channels;
+  size_t line, apart; /* floats of a run, and from one to the next; 0: of each channel all runs follow one another */
   float *to;
 } ert_sparse_copy;
 
