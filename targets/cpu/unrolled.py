@@ -33,7 +33,7 @@ _CHANNELS = (128, 64, 64), (1024, 512, 256)  # of a tile at most: if vectors are
 _SETS, _MANY = 8, 96  # lines of the cache between channels, and filters, that decide whether inputs are copied
 _VALUE, _LOAD = 8, 10  # bytes of the instructions of a value and of a load
 _KEPT_ROOM, _PACKED_ROOM = 100_000, 34_000  # bytes that those of a set have
-_ROWED, _FEW_VALUES = 16, 4  # channels of a tile at least, and values of an input in a group at most, to copy row by row
+_ROWED, _FEW_VALUES = 16, 4  # channels at least, and values of an input in a group at most, to copy row by row
 _KEPT, _LEAST = (64, 512), 4  # channels of a tile that are packed or kept, and groups they are kept for
 
 
@@ -75,16 +75,16 @@ class Strips:
     """How a convolution's positions are cut (runtime_c/src/kernels/unrolled_geometry.c): so many strips of an image and
     group, `vectors` in all of them; of each channel, so many `runs` and `floats` are copied in all, none where inputs
     are read in place. Of a single tap, each vector goes through `sets` of groups of filters that share its inputs,
-    which are packed, or kept by the first group of each set; 0: groups load them on their own. Many
-    channels of several taps lie `far` apart, unless rows are copied one by one."""
+    which are packed, or kept by the first group of each set; 0: groups load them on their own. Of
+    several taps, many channels have so many planes that lie `far` apart, unless they are copied row by row."""
 
     count: int
     vectors: int
     runs: int
     floats: int
     sets: int
-    far: bool
     kept: bool
+    far: int
 
 
 def strips_of(g: Geometry, channels: int, density: float) -> Strips:
@@ -102,7 +102,7 @@ def strips_of(g: Geometry, channels: int, density: float) -> Strips:
     sets = -(-groups // max(1, int((_KEPT_ROOM if kept else _PACKED_ROOM) // max(group, 1.0))))
     if kept or (agree and spread and (taps > 1 or aligned or g.filters < _MANY)):
         vectors = -(-((height - 1) * pitch + width) // LANES)
-        return Strips(depth, depth * vectors, 0, 0, sets if kept else 0, False, kept)
+        return Strips(depth, depth * vectors, 0, 0, sets if kept else 0, kept, 0)
     phases = [min(k, s // gcd(s, d)) for k, d, s in zip(g.kernel, g.dilation, g.stride, strict=True)]
     reach = ((g.kernel[1] - 1) * g.dilation[1] - g.pad[1]) // g.stride[1] - -g.pad[1] // g.stride[1]
     planes = g.kernel[0] * phases[1] * phases[2]
@@ -117,7 +117,8 @@ def strips_of(g: Geometry, channels: int, density: float) -> Strips:
     contiguous = not rowed and g.stride[1:] == (1, 1) and g.inside[2] == pitch
     runs = depth * count * planes if contiguous else copied
     passes = 2 if single and not contiguous else 1  # to lines, and from there to vectors
-    return Strips(depth * count, depth * vectors, runs, passes * copied * pitch, sets if single else 0, taps > 1 and channels >= _ROWED and not rowed, False)
+    far = planes if taps > 1 and channels >= _ROWED and not rowed else 0
+    return Strips(depth * count, depth * vectors, runs, passes * copied * pitch, sets if single else 0, False, far)
 
 
 @lru_cache(maxsize=1 << 12)

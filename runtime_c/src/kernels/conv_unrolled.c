@@ -34,7 +34,9 @@ static bool copied_floats(const ert_unrolled_geometry *g, size_t *floats) {
   *floats = 0;
   if (g->in_place) return true;
   const size_t each = (size_t)(g->packed ? g->apart : g->rowed ? g->plane : g->channel);
-  const size_t count = (size_t)(g->packed ? g->plane / ERT_UNROLLED_LANES : g->rowed ? ert_unrolled_planes(g) : g->tile);
+  const size_t count = (size_t)(g->packed  ? g->plane / ERT_UNROLLED_LANES
+                                : g->rowed ? ert_unrolled_planes(g)
+                                           : g->tile);
   return ert_multiply(each, count, floats) &&
          ert_add(*floats, g->packed ? (size_t)g->plane * ERT_UNROLLED_PACKED : 0, floats) &&
          ert_add(*floats, ERT_SPARSE_SLACK, floats);

@@ -84,7 +84,8 @@ static bool sets_worth(const ert_prepare *p, const ert_unrolled_geometry *s) {
 static bool rows_worth(const ert_prepare *p, const ert_unrolled_geometry *s) {
   const ert_conv_geometry *g = &s->g;
   const double places = (double)(s->taps * g->channels) * (double)(g->filters * g->groups);
-  const double each = ERT_UNROLLED_FILTERS * (double)p->step->in[ERT_UNROLLED_VALUES]->elements / (places > 0 ? places : 1);
+  const double each =
+      ERT_UNROLLED_FILTERS * (double)p->step->in[ERT_UNROLLED_VALUES]->elements / (places > 0 ? places : 1);
   return s->tile >= ROWED_TILE && 8 * g->out[2] >= 7 * ert_ceil_divide(s->pitch, LANES) * LANES && each <= ROWED_VALUES;
 }
 
@@ -144,7 +145,8 @@ size_t ert_unrolled_list_runs(const ert_unrolled_geometry *s, const ert_strides 
       const bool there = d >= 0 && d < g->in[0] && r >= 0 && r < g->in[1] && right < g->in[2];
       const int64_t count = there ? ert_ceil_divide(g->in[2] - right, step) : 0;
       const ptrdiff_t from = there ? ert_position(x, 0, d, r, right) : 0;
-      if (i > 0 && !s->rowed && runs[n - 1].after == 0 && from == runs[n - 1].from + (ptrdiff_t)runs[n - 1].count * step)
+      if (i > 0 && !s->rowed && runs[n - 1].after == 0 &&
+          from == runs[n - 1].from + (ptrdiff_t)runs[n - 1].count * step)
         runs[n - 1].count += (size_t)count; /* a row behind the one before, in both places */
       else
         runs[n++] = (ert_sparse_run){.from = from, .count = (size_t)count};
@@ -168,8 +170,8 @@ bool ert_unrolled_list_offsets(const ert_unrolled_geometry *s, const ert_strides
         if (s->in_place)
           at += (z * g->dilation[0] - g->pad[0]) * x->plane;
         else
-          at += ((z * s->phases[1] + k % s->phases[1]) * s->phases[2] + j % s->phases[2]) * s->plane -
-                s->first * s->line;
+          at +=
+              ((z * s->phases[1] + k % s->phases[1]) * s->phases[2] + j % s->phases[2]) * s->plane - s->first * s->line;
         if (at < -most || s->tile * channel + at > most) return false;
         *offsets++ = (int32_t)(at * 4);
       }

@@ -204,7 +204,8 @@ def test_inputs_that_are_copied_row_by_row(zeros: float, kernel: tuple[int, int]
     ):
         x = random_array(rng, (2, 2 * 40, *size), DType.F32)
         for group, channels in ((2, 24), (1, 80)):
-            w, bias = sparse(rng, group * 30, 80 // group, *kernel, zeros=zeros), random_array(rng, (group * 30,), DType.F32)
+            w = sparse(rng, group * 30, 80 // group, *kernel, zeros=zeros)
+            bias = random_array(rng, (group * 30,), DType.F32)
             case = Case(Conv(strides, pads, dilations, group, Activation("relu")), x, w, bias)
             check(replace(case, residual=random_array(rng, case.output.shape, DType.F32)), channels)
     volume, w = random_array(rng, (1, 20, 4, 6, 30), DType.F32), sparse(rng, 9, 20, 2, *kernel, zeros=zeros)

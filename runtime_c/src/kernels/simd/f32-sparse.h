@@ -178,21 +178,16 @@ static size_t sparse_list_parts(const ert_sparse_copy *copy, sparse_listed *l, s
   size_t n = 0;
   while (n < SPARSE_PARTS && l->run < copy->n_runs) {
     const ert_sparse_run *run = copy->runs + l->run;
-    const size_t end = run->before + run->count, i = l->i;
-    if (i >= end + run->after) {
-      const size_t floats = copy->line > 0 ? copy->apart : end + run->after;
-      *l = (sparse_listed){.run = l->run + 1, .begin = l->begin + floats};
-      continue;
-    }
-    sparse_part *part = parts + n++;
-    *part = (sparse_part){.to = l->begin + i};
-    l->i += VL;
-    if (i < run->before) {
-      if (l->i > run->before) l->i = run->before;
-    } else if (i < end) {
-      part->from = run->from + (ptrdiff_t)((i - run->before) * copy->step);
-      part->taken = end - i < VL ? end - i : VL;
-    }
+    const size_t end = run->before + run->count, all = end + run->after;
+    size_t i = l->i;
+    for (; i < run->before && n < SPARSE_PARTS; i += VL) parts[n++] = (sparse_part){.to = l->begin + i};
+    if (i > run->before && l->i < run->before) i = run->before;
+    ptrdiff_t from = run->from + ((ptrdiff_t)i - (ptrdiff_t)run->before) * (ptrdiff_t)copy->step;
+    for (; i < end && n < SPARSE_PARTS; i += VL, from += VL * (ptrdiff_t)copy->step)
+      parts[n++] = (sparse_part){from, l->begin + i, end - i < VL ? end - i : VL};
+    for (; i < all && n < SPARSE_PARTS; i += VL) parts[n++] = (sparse_part){.to = l->begin + i};
+    l->i = i;
+    if (i >= all) *l = (sparse_listed){.run = l->run + 1, .begin = l->begin + (copy->line > 0 ? copy->apart : all)};
   }
   return n;
 }

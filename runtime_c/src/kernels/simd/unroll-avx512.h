@@ -305,8 +305,8 @@ ERT_INLINE void unrolled_make_batches(const ert_unrolled *u, unrolled_rest *rest
   const __m512i first = _mm512_add_epi64(each, _mm512_set1_epi64((long long)UINT64_C(0x8046b8501df2623e)));
   const __m512i eight = _mm512_set1_epi64(INT64_C(8) << 56);
   const __m512i low = unrolled_spread(0), high = unrolled_spread(8);
-  const __m256i displacement = _mm256_setr_epi8(-1, -1, -1, -1, -1, -1, 0, -1, -1, -1, -1, -1, -1, 1, -1, -1, -1, -1, -1,
-                                                -1, 2, -1, -1, -1, -1, -1, -1, 3, -1, -1, -1, -1);
+  const __m256i displacement = _mm256_setr_epi8(-1, -1, -1, -1, -1, -1, 0, -1, -1, -1, -1, -1, -1, 1, -1, -1, -1, -1,
+                                                -1, -1, 2, -1, -1, -1, -1, -1, -1, 3, -1, -1, -1, -1);
   const __m128i channel = _mm_set1_epi32(u->channel);
   __m128i from = _mm_set1_epi32(offset), number = _mm_setzero_si128();
   const uint8_t *owner = rest->owner, *safe = rest->safe;
