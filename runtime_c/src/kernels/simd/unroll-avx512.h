@@ -34,7 +34,7 @@ enum {
   UNROLLED_LOAD = 10,   /* of a load, of one that is near, and of a multiply-add */
   UNROLLED_NEAR_LOAD = 7,
   UNROLLED_PRODUCT = 8,
-  UNROLLED_TAP = 9,     /* of a tap's mask */
+  UNROLLED_TAP = 16,    /* of a tap's mask, and to move on to its inputs */
   UNROLLED_TAIL = 128,  /* of what is behind the products, and what is written behind that before the next ones are */
   UNROLLED_AHEAD = 128, /* owners of values that are read at once, at most */
   UNROLLED_SOON = 1024, /* bytes to where lines of the cache are asked for that will be written */
@@ -313,7 +313,11 @@ ERT_INLINE void unrolled_make_batches(const ert_unrolled *u, unrolled_rest *rest
   uint8_t *p = rest->p;
   size_t at = rest->at;
   uint32_t lines = 0; /* four times how many the last channel is behind 128 before rdi */
-  if (inputs == UNROLLED_NEAR) p = unrolled_move(p, RDI, rest->moved = offset + 128 * ERT_UNROLLED_LINE);
+  if (inputs == UNROLLED_NEAR) {
+    const int32_t to = offset + 128 * ERT_UNROLLED_LINE;
+    p = unrolled_move(p, RDI, to - rest->moved);
+    rest->moved = to;
+  }
   for (const uint32_t *batch = rest->batch; batch < last; batch++) {
     const size_t n = _pext_u32(*batch, 0xc0c0c0c0); /* ert_unrolled_values, in one instruction */
     const uint32_t further = ert_unrolled_further(*batch);
@@ -385,7 +389,7 @@ static uint8_t *unrolled_make_group(const ert_unrolled *u) {
     memcpy(rest.p, &u->kept, 8);
     rest.p += 8;
   }
-  const bool near = u->taps == 1 && u->channel == ERT_UNROLLED_LINE;
+  const bool near = u->channel == ERT_UNROLLED_LINE;
   for (size_t tap = 0; tap < u->taps; tap++) {
     const int32_t mask = (int32_t)tap * 2;
     const uint32_t *last = rest.batch + u->tap_batches[tap];
