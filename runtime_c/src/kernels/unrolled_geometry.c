@@ -84,9 +84,9 @@ static bool sets_worth(const ert_prepare *p, const ert_unrolled_geometry *s) {
 static bool rows_worth(const ert_prepare *p, const ert_unrolled_geometry *s) {
   const ert_conv_geometry *g = &s->g;
   const double places = (double)(s->taps * g->channels) * (double)(g->filters * g->groups);
-  const double each =
-      ERT_UNROLLED_FILTERS * (double)p->step->in[ERT_UNROLLED_VALUES]->elements / (places > 0 ? places : 1);
-  return s->tile >= ROWED_TILE && 8 * g->out[2] >= 7 * ert_ceil_divide(s->pitch, LANES) * LANES && each <= ROWED_VALUES;
+  const double values = (double)p->step->in[ERT_UNROLLED_VALUES]->elements;
+  const bool few = values * (double)ERT_UNROLLED_FILTERS <= places * (double)ROWED_VALUES;
+  return few && s->tile >= ROWED_TILE && 8 * g->out[2] >= 7 * ert_ceil_divide(s->pitch, LANES) * LANES;
 }
 
 /* How inputs are read: where they are, if x has rows as the outputs have and channels are spread over the sets of the

@@ -312,7 +312,7 @@ ERT_INLINE void unrolled_make_batches(const ert_unrolled *u, unrolled_rest *rest
   const uint8_t *owner = rest->owner, *safe = rest->safe;
   uint8_t *p = rest->p;
   size_t at = rest->at;
-  uint32_t lines = 0; /* four times how many the last channel is behind 128 before rdi */
+  uint32_t lines = 0; /* in each byte: how many the last channel is behind the 128th one before rdi */
   if (inputs == UNROLLED_NEAR) {
     const int32_t to = offset + 128 * ERT_UNROLLED_LINE;
     p = unrolled_move(p, RDI, to - rest->moved);
