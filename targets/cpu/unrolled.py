@@ -75,8 +75,8 @@ class Strips:
     """How a convolution's positions are cut (runtime_c/src/kernels/unrolled_geometry.c): so many strips of an image and
     group, `vectors` in all of them; of each channel, so many `runs` and `floats` are copied in all, none where inputs
     are read in place. Of a single tap, each vector goes through `sets` of groups of filters that share its inputs,
-    which are packed, or kept by the first group of each set; 0: groups load them on their own. Of
-    several taps, many channels have so many planes that lie `far` apart, unless they are copied row by row."""
+    which are packed, or kept by the first group of each set; 0: groups load them on their own. Of several
+    taps, many channels have so many planes that lie `far` apart, unless they are copied row by row."""
 
     count: int
     vectors: int
@@ -107,7 +107,8 @@ def strips_of(g: Geometry, channels: int, density: float) -> Strips:
     reach = ((g.kernel[1] - 1) * g.dilation[1] - g.pad[1]) // g.stride[1] - -g.pad[1] // g.stride[1]
     planes = g.kernel[0] * phases[1] * phases[2]
     lines = -(-pitch // LANES) * LANES
-    rowed = taps > 1 and channels >= _ROWED and FILTERS * density <= _FEW_VALUES and 8 * width >= 7 * lines
+    rowed = taps > 1 and channels >= _ROWED and FILTERS * density <= _FEW_VALUES
+    rowed = rowed and lines * channels <= _FLOATS and 8 * width >= 7 * lines
     pitch = lines if rowed else pitch
     rows = min(max(_FLOATS // (planes * channels * pitch) - reach, _WHOLE * LANES // pitch + 1), height)
     count = -(-height // rows)

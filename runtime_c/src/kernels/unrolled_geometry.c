@@ -48,9 +48,10 @@ static void cut(ert_unrolled_geometry *s, int64_t workers) {
   const ert_conv_geometry *g = &s->g;
   int64_t phase;
   const int64_t first = tap_of(g, 1, 0, &phase), reach = tap_of(g, 1, g->kernel[1] - 1, &phase) - first;
-  const int64_t planes = ert_max64(ert_unrolled_planes(s), 1) * s->tile, least = LEAST_VECTORS * LANES;
+  const int64_t planes = ert_max64(ert_unrolled_planes(s), 1), least = LEAST_VECTORS * LANES;
+  const int64_t room = TILE_FLOATS / planes / s->tile / s->pitch; /* rows; products might exceed 64 bits */
   s->rows = g->out[1];
-  if (!s->in_place) s->rows = ert_clamp64(TILE_FLOATS / (planes * s->pitch) - reach, least / s->pitch + 1, s->rows);
+  if (!s->in_place) s->rows = ert_clamp64(room - reach, least / s->pitch + 1, s->rows);
   if (g->batch * g->groups * g->out[0] < workers && g->out[1] * s->pitch >= workers * least)
     s->rows = ert_min64(s->rows, ert_ceil_divide(g->out[1], workers));
   s->strips = ert_ceil_divide(g->out[1], s->rows);
@@ -65,8 +66,10 @@ static void cut(ert_unrolled_geometry *s, int64_t workers) {
     s->apart = s->tile * LANES + LANES;
     return;
   }
-  s->channel = s->pitch;
-  if (s->rowed) return;
+  if (s->rowed) {
+    s->channel = s->pitch;
+    return;
+  }
   s->channel = ert_unrolled_planes(s) * s->plane;
   if (s->channel > FEW_LINES * LANES && s->channel % (FEW_LINES * LANES) == 0) s->channel += LANES;
 }
@@ -86,7 +89,8 @@ static bool rows_worth(const ert_prepare *p, const ert_unrolled_geometry *s) {
   const double places = (double)(s->taps * g->channels) * (double)(g->filters * g->groups);
   const double values = (double)p->step->in[ERT_UNROLLED_VALUES]->elements;
   const bool few = values * (double)ERT_UNROLLED_FILTERS <= places * (double)ROWED_VALUES;
-  return few && s->tile >= ROWED_TILE && 8 * g->out[2] >= 7 * ert_ceil_divide(s->pitch, LANES) * LANES;
+  const int64_t pitch = ert_ceil_divide(s->pitch, LANES) * LANES;
+  return few && s->tile >= ROWED_TILE && pitch <= TILE_FLOATS / s->tile && 8 * g->out[2] >= 7 * pitch;
 }
 
 /* How inputs are read: where they are, if x has rows as the outputs have and channels are spread over the sets of the

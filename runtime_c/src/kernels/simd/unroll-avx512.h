@@ -389,7 +389,7 @@ static uint8_t *unrolled_make_group(const ert_unrolled *u) {
     memcpy(rest.p, &u->kept, 8);
     rest.p += 8;
   }
-  const bool near = u->channel == ERT_UNROLLED_LINE;
+  const bool near = !u->kept && u->channel == ERT_UNROLLED_LINE;
   for (size_t tap = 0; tap < u->taps; tap++) {
     const int32_t mask = (int32_t)tap * 2;
     const uint32_t *last = rest.batch + u->tap_batches[tap];
@@ -403,7 +403,7 @@ static uint8_t *unrolled_make_group(const ert_unrolled *u) {
     else
       unrolled_make_batches(u, &rest, last, u->offsets[tap], UNROLLED_APART);
   }
-  if (near && !u->kept) rest.p = unrolled_move(rest.p, RDI, -rest.moved);
+  if (near) rest.p = unrolled_move(rest.p, RDI, -rest.moved);
   if (u->kept) rest.p = unrolled_keep_others(u, kept, rest.p);
   return unrolled_tail(u, (const unrolled_frame *)(const void *)u->code, rest.p);
 }
