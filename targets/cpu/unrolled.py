@@ -34,7 +34,8 @@ _SETS, _MANY = 8, 96  # lines of the cache between channels, and filters, that d
 _VALUE, _LOAD = 8, 10  # bytes of the instructions of a value and of a load
 _KEPT_ROOM, _PACKED_ROOM = 100_000, 34_000  # bytes that those of a set have
 _ROWED, _FEW_VALUES = 16, 4  # channels at least, and values of an input in a group at most, to copy row by row
-_KEPT, _LEAST = (64, 512), 4  # channels of a tile that are packed or kept, and groups they are kept for
+_KEPT, _LEAST = (64, 512), 4  # channels of a tile that are packed or kept, and groups they are kept for,
+_KEPT_VECTORS = 6  # and vectors for each further set
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,10 +98,12 @@ def strips_of(g: Geometry, channels: int, density: float) -> Strips:
     group = density * g.filters / groups * channels * taps * _VALUE + channels * _LOAD  # bytes of its instructions
     agree = g.stride[1:] == (1, 1) and (g.inside[1] == 1 or g.inside[2] == pitch)
     aligned, spread = channel % LANES == 0, channel % (_SETS * LANES) != 0
-    kept = single and agree and aligned and channels <= _KEPT[1]
+    kept = single and agree and aligned and spread and channel > LANES and channels <= _KEPT[1]
     kept = kept and g.filters > FILTERS and _LEAST * group <= _KEPT_ROOM
+    kept = kept and groups * group // _KEPT_ROOM * _KEPT_VECTORS * LANES <= prod(g.out)
     sets = -(-groups // max(1, int((_KEPT_ROOM if kept else _PACKED_ROOM) // max(group, 1.0))))
-    if kept or (agree and spread and (taps > 1 or aligned or g.filters < _MANY)):
+    line = aligned and (not single or channel == LANES)  # of the cache, where vectors begin
+    if kept or (agree and spread and (taps > 1 or line or g.filters < _MANY)):
         vectors = -(-((height - 1) * pitch + width) // LANES)
         return Strips(depth, depth * vectors, 0, 0, sets if kept else 0, kept, 0)
     phases = [min(k, s // gcd(s, d)) for k, d, s in zip(g.kernel, g.dilation, g.stride, strict=True)]

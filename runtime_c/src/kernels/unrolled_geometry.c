@@ -12,7 +12,8 @@ enum {
   LANES = ERT_UNROLLED_LANES,
   TILE_FLOATS = 128 * 1024, /* the inputs of a tile stay in the second-level cache */
   LEAST_VECTORS = 16,       /* of a strip: worth making instructions for */
-  SETS = 8,                 /* channels so many lines apart share few sets of the cache */
+  SETS = 8,                 /* channels so many lines apart share few sets of the cache, */
+  PAGE = 64,                /* and these a single one */
   FEW_LINES = 4,            /* of a channel; if they are more, and a multiple of it, channels share few sets likewise */
   MANY_FILTERS = 96,
   MANY_CHANNELS = 64,      /* of a tile: that many pages at once cost time */
@@ -20,7 +21,8 @@ enum {
   PACKED_ROOM = 34 * 1000, /* in the first-level one if inputs are packed anyhow, which costs less to read again */
   ROWED_TILE = 16,         /* channels */
   ROWED_VALUES = 4,        /* of an input in a group */
-  LEAST_SET = 4,           /* groups that it pays to keep inputs for */
+  LEAST_SET = 4,           /* groups that it pays to keep inputs for, */
+  KEPT_VECTORS = 6,        /* and vectors for each further set, whose first group is made to keep them once more */
   VALUE_BYTES = 8,         /* of the instruction of a value, and of a load */
   LOAD_BYTES = 10,
 };
@@ -74,12 +76,14 @@ static void cut(ert_unrolled_geometry *s, int64_t workers) {
   if (s->channel > FEW_LINES * LANES && s->channel % (FEW_LINES * LANES) == 0) s->channel += LANES;
 }
 
-/* Whether the instructions of some groups have room together, going by what a group has on average. */
+/* Whether the instructions of some groups have room together, going by what a group has on average, and such sets are few. */
 static bool sets_worth(const ert_prepare *p, const ert_unrolled_geometry *s) {
   const ert_tensor *values = p->step->in[ERT_UNROLLED_VALUES], *groups = p->step->in[ERT_UNROLLED_GROUPS];
   const int64_t all = s->tiles * (groups->rank == 3 ? groups->shape[1] : 1);
   const int64_t bytes = values->elements / ert_max64(all, 1) * VALUE_BYTES + s->tile * LOAD_BYTES;
-  return s->g.filters > ERT_UNROLLED_FILTERS && bytes <= KEPT_ROOM / LEAST_SET;
+  const int64_t further = all / (s->tiles * s->g.groups) * bytes / KEPT_ROOM;
+  return s->g.filters > ERT_UNROLLED_FILTERS && bytes <= KEPT_ROOM / LEAST_SET &&
+         further * KEPT_VECTORS * LANES <= ert_volume(s->g.out);
 }
 
 /* Whether it pays to have rows of whole vectors, which waste lanes, but begin with lines of the cache, in few pages: if values
@@ -94,19 +98,20 @@ static bool rows_worth(const ert_prepare *p, const ert_unrolled_geometry *s) {
 }
 
 /* How inputs are read: where they are, if x has rows as the outputs have and channels are spread over the sets of the
- * first-level cache. Those of one tap are kept by sets; or packed, if filters are many and vectors do not begin with lines of
- * the cache. */
+ * first-level cache. Those of one tap are kept by sets, if vectors begin with lines of the cache and sets are few; or packed,
+ * unless filters are few or each channel is such a line. */
 static void choose(const ert_prepare *p, const ert_tensor *x, const ert_strides *strides, ert_unrolled_geometry *s) {
   const ert_conv_geometry *g = &s->g;
   const bool agree = g->stride[1] == 1 && g->stride[2] == 1 && (g->in[1] == 1 || strides->row == s->pitch);
   const bool spread = strides->channel % (SETS * LANES) != 0, few = g->filters < MANY_FILTERS;
   const bool aligned = strides->channel % LANES == 0 && (uintptr_t)x->data % 64 == 0;
   const bool single = s->taps == 1 && s->tile >= MANY_CHANNELS && g->pad[0] == 0 && g->pad[1] == 0 && g->pad[2] == 0;
-  s->kept = single && agree && aligned && s->tile <= ERT_UNROLLED_KEPT && sets_worth(p, s);
-  s->in_place = s->kept || (agree && spread && (s->taps > 1 || aligned || few));
+  const bool line = strides->channel == LANES, page = strides->channel % (PAGE * LANES) == 0;
+  s->kept = single && agree && aligned && !line && !page && s->tile <= ERT_UNROLLED_KEPT && sets_worth(p, s);
+  s->in_place = s->kept || (agree && spread && (s->taps > 1 || few || (aligned && (!single || line))));
   s->packed = single && !s->in_place;
   s->rowed = !s->in_place && s->taps > 1 && rows_worth(p, s);
-  s->room = s->kept ? KEPT_ROOM : s->packed ? PACKED_ROOM : 0;
+  s->room = s->kept || (single && line) ? KEPT_ROOM : s->packed ? PACKED_ROOM : 0;
 }
 
 edgert_status ert_unrolled_geometry_read(const ert_prepare *p, const ert_strides *x, bool joined,
