@@ -23,7 +23,9 @@ _NARROW = 16  # floats: tiles of longer lines have no more than bytes can tell
 # Cycles, fitted to 130 tilings of ResNet-50's layers at 90 % zeros, where one vector is multiplied a cycle.
 _VECTOR, _SHARED = 1.1, 1.03  # of a non-zero, for each vector of accumulators; where four filters share the inputs
 _AGAIN, _GROUP = 1.3, 9.0  # of a row in a tile, for each vector that is added to the sums, and for each group
-_FLAT = 11.0  # of a row in a tile of a flat strip, besides: few entries, of a number that no branch foresees
+_FLAT_VECTOR, _FLAT_ENTRY = 0.98, 0.9  # of a flat strip: of an entry, for each vector, and to find its line
+_FLAT_AGAIN, _FLAT_ROW = 3.3, 3.5  # of a row in a tile, likewise: few entries, so that sums hardly stay in the cache
+_OVERLAPPED = 0.4  # what part of an entry's latency rows do not hide from one another
 _REMEMBERED = 2048  # ends of loops, of each layer of a network
 _CHEAP = 4.0  # of an entry, where three that are zeros cost less than a branch that is not foreseen
 _ASTRAY = 0.055  # what part longer an entry takes for each float of a vector that does not begin where vectors do
@@ -213,12 +215,15 @@ def _cycles(g: Geometry, taps: Taps, density: float, engine: Engine, cut: Tiling
     entries = density * g.filters * g.channels * prod(g.kernel) / block.filters
     entries += rows * len(taps.shifts) * (cut.order.multiple - 1) / 2
     vectors = strips.vectors * block.filters / engine.pace
-    vector = (_VECTOR if block.filters == 1 else _SHARED) * _astray(taps, engine, strips)
-    found = entries * max(vector * vectors, engine.latency * strips.chunks)
     spread = _spread(g, cut.rows)
-    ended = _GROUP * len(taps.shifts) + (_FLAT if spread else 0)
-    found += rows * (_AGAIN * vectors + ended * strips.chunks)
-    if not spread:
+    if spread:
+        each = (_FLAT_VECTOR if block.filters == 1 else _SHARED) * vectors + _FLAT_ENTRY * strips.chunks
+        found = entries * max(each, _OVERLAPPED * engine.latency * strips.chunks)
+        found += rows * (_FLAT_AGAIN * vectors + _FLAT_ROW * strips.chunks)
+    else:
+        vector = (_VECTOR if block.filters == 1 else _SHARED) * _astray(taps, engine, strips)
+        found = entries * max(vector * vectors, engine.latency * strips.chunks)
+        found += rows * (_AGAIN * vectors + _GROUP * len(taps.shifts) * strips.chunks)
         found += g.filters * g.out[1] * -(-g.out[2] // engine.lanes) / engine.pace * _PUT
     copied = _COPIED / engine.lanes / engine.pace + (_GATHERED if g.stride[2] > 2 else 0)  # of a float
     if cut.rows == 0:

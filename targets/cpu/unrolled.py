@@ -30,12 +30,13 @@ _FLOATS = 128 * 1024  # of the inputs of a tile: they stay in the second cache
 _WHOLE = 16  # vectors of a strip at least, if there are as many
 _FEW = 24, 8  # vectors of outputs that make up for larger tiles, of kernels and of single taps
 _CHANNELS = (128, 64, 64), (1024, 512, 256)  # of a tile at most: if vectors are few, if they are strided, else
-_SETS, _MANY = 8, 96  # lines of the cache between channels, and filters, that decide whether inputs are copied
+_SETS, _PAGE, _MANY = 8, 64, 96  # lines between channels, and filters, that decide whether inputs are copied,
+_GROUPS = 16  # and groups of filters if vectors begin with lines of the cache
 _VALUE, _LOAD = 8, 10  # bytes of the instructions of a value and of a load
 _KEPT_ROOM, _PACKED_ROOM = 100_000, 34_000  # bytes that those of a set have
 _ROWED, _FEW_VALUES = 16, 4  # channels at least, and values of an input in a group at most, to copy row by row
 _KEPT, _LEAST = (64, 512), 4  # channels of a tile that are packed or kept, and groups they are kept for,
-_KEPT_VECTORS = 6  # and vectors for each further set
+_KEPT_SETS, _KEPT_VECTORS = 2, 9  # sets that keep them anyhow, and vectors for each further one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,14 +99,16 @@ def strips_of(g: Geometry, channels: int, density: float) -> Strips:
     group = density * g.filters / groups * channels * taps * _VALUE + channels * _LOAD  # bytes of its instructions
     agree = g.stride[1:] == (1, 1) and (g.inside[1] == 1 or g.inside[2] == pitch)
     aligned, spread = channel % LANES == 0, channel % (_SETS * LANES) != 0
-    kept = single and agree and aligned and spread and channel > LANES and channels <= _KEPT[1]
+    kept = single and agree and aligned and channel > LANES and channel % (_PAGE * LANES) != 0 and channels <= _KEPT[1]
     kept = kept and g.filters > FILTERS and _LEAST * group <= _KEPT_ROOM
-    kept = kept and groups * group // _KEPT_ROOM * _KEPT_VECTORS * LANES <= prod(g.out)
-    sets = -(-groups // max(1, int((_KEPT_ROOM if kept else _PACKED_ROOM) // max(group, 1.0))))
-    line = aligned and (not single or channel == LANES)  # of the cache, where vectors begin
-    if kept or (agree and spread and (taps > 1 or line or g.filters < _MANY)):
+    further = groups * group // _KEPT_ROOM - _KEPT_SETS + 1
+    kept = kept and (group > _PACKED_ROOM / 2 or further * _KEPT_VECTORS * LANES <= prod(g.out))
+    room = _KEPT_ROOM if kept or channel == LANES else _PACKED_ROOM
+    sets = -(-groups // max(1, int(room // max(group, 1.0))))
+    near = aligned and (not single or channel == LANES or groups < _GROUPS or group > _PACKED_ROOM)
+    if kept or (agree and spread and (taps > 1 or near or g.filters < _MANY)):
         vectors = -(-((height - 1) * pitch + width) // LANES)
-        return Strips(depth, depth * vectors, 0, 0, sets if kept else 0, kept, 0)
+        return Strips(depth, depth * vectors, 0, 0, sets if kept or (single and channel == LANES) else 0, kept, 0)
     phases = [min(k, s // gcd(s, d)) for k, d, s in zip(g.kernel, g.dilation, g.stride, strict=True)]
     reach = ((g.kernel[1] - 1) * g.dilation[1] - g.pad[1]) // g.stride[1] - -g.pad[1] // g.stride[1]
     planes = g.kernel[0] * phases[1] * phases[2]

@@ -15,14 +15,16 @@ enum {
   SETS = 8,                 /* channels so many lines apart share few sets of the cache, */
   PAGE = 64,                /* and these a single one */
   FEW_LINES = 4,            /* of a channel; if they are more, and a multiple of it, channels share few sets likewise */
-  MANY_FILTERS = 96,
+  MANY_FILTERS = 96,       /* that inputs are packed for, */
+  MANY_GROUPS = 16,        /* or so many groups if vectors begin with lines of the cache */
   MANY_CHANNELS = 64,      /* of a tile: that many pages at once cost time */
   KEPT_ROOM = 100 * 1000,  /* bytes of a set's instructions: in the second-level cache, so that few sets read x; */
   PACKED_ROOM = 34 * 1000, /* in the first-level one if inputs are packed anyhow, which costs less to read again */
   ROWED_TILE = 16,         /* channels */
   ROWED_VALUES = 4,        /* of an input in a group */
   LEAST_SET = 4,           /* groups that it pays to keep inputs for, */
-  KEPT_VECTORS = 6,        /* and vectors for each further set, whose first group is made to keep them once more */
+  KEPT_SETS = 2,           /* sets whose first groups are made to keep them anyhow, */
+  KEPT_VECTORS = 9,        /* and vectors for each further one, if packing would leave room for sets, too */
   VALUE_BYTES = 8,         /* of the instruction of a value, and of a load */
   LOAD_BYTES = 10,
 };
@@ -76,14 +78,20 @@ static void cut(ert_unrolled_geometry *s, int64_t workers) {
   if (s->channel > FEW_LINES * LANES && s->channel % (FEW_LINES * LANES) == 0) s->channel += LANES;
 }
 
-/* Whether the instructions of some groups have room together, going by what a group has on average, and such sets are few. */
-static bool sets_worth(const ert_prepare *p, const ert_unrolled_geometry *s) {
-  const ert_tensor *values = p->step->in[ERT_UNROLLED_VALUES], *groups = p->step->in[ERT_UNROLLED_GROUPS];
-  const int64_t all = s->tiles * (groups->rank == 3 ? groups->shape[1] : 1);
-  const int64_t bytes = values->elements / ert_max64(all, 1) * VALUE_BYTES + s->tile * LOAD_BYTES;
-  const int64_t further = all / (s->tiles * s->g.groups) * bytes / KEPT_ROOM;
+/* Groups of filters of a tile, and bytes of the instructions that each has on average. */
+static int64_t groups_of_tile(const ert_prepare *p, const ert_unrolled_geometry *s, int64_t *bytes) {
+  const ert_tensor *values = p->step->in[ERT_UNROLLED_VALUES], *table = p->step->in[ERT_UNROLLED_GROUPS];
+  const int64_t groups = ert_max64(table->rank == 3 ? table->shape[1] : 1, 1);
+  *bytes = values->elements / (s->tiles * groups) * VALUE_BYTES + s->tile * LOAD_BYTES;
+  return groups / s->g.groups;
+}
+
+/* Whether it pays that the first group of each set keeps inputs for the others: if they have room together, and sets are few
+ * for the vectors that all of them go through. */
+static bool keeping_worth(const ert_unrolled_geometry *s, int64_t groups, int64_t bytes) {
+  const int64_t further = groups * bytes / KEPT_ROOM - KEPT_SETS + 1;
   return s->g.filters > ERT_UNROLLED_FILTERS && bytes <= KEPT_ROOM / LEAST_SET &&
-         further * KEPT_VECTORS * LANES <= ert_volume(s->g.out);
+         (bytes > PACKED_ROOM / 2 || further * KEPT_VECTORS * LANES <= ert_volume(s->g.out));
 }
 
 /* Whether it pays to have rows of whole vectors, which waste lanes, but begin with lines of the cache, in few pages: if values
@@ -98,17 +106,20 @@ static bool rows_worth(const ert_prepare *p, const ert_unrolled_geometry *s) {
 }
 
 /* How inputs are read: where they are, if x has rows as the outputs have and channels are spread over the sets of the
- * first-level cache. Those of one tap are kept by sets, if vectors begin with lines of the cache and sets are few; or packed,
- * unless filters are few or each channel is such a line. */
+ * first-level cache. Those of one tap are kept by sets of groups, if vectors begin with lines of the cache; or packed, unless
+ * filters are few, or each channel is such a line, or vectors begin with them and no group's instructions have room. */
 static void choose(const ert_prepare *p, const ert_tensor *x, const ert_strides *strides, ert_unrolled_geometry *s) {
   const ert_conv_geometry *g = &s->g;
   const bool agree = g->stride[1] == 1 && g->stride[2] == 1 && (g->in[1] == 1 || strides->row == s->pitch);
-  const bool spread = strides->channel % (SETS * LANES) != 0, few = g->filters < MANY_FILTERS;
+  const bool spread = strides->channel % (SETS * LANES) != 0, page = strides->channel % (PAGE * LANES) == 0;
   const bool aligned = strides->channel % LANES == 0 && (uintptr_t)x->data % 64 == 0;
   const bool single = s->taps == 1 && s->tile >= MANY_CHANNELS && g->pad[0] == 0 && g->pad[1] == 0 && g->pad[2] == 0;
-  const bool line = strides->channel == LANES, page = strides->channel % (PAGE * LANES) == 0;
-  s->kept = single && agree && aligned && !line && !page && s->tile <= ERT_UNROLLED_KEPT && sets_worth(p, s);
-  s->in_place = s->kept || (agree && spread && (s->taps > 1 || few || (aligned && (!single || line))));
+  const bool few = g->filters < MANY_FILTERS, line = aligned && strides->channel == LANES;
+  int64_t bytes;
+  const int64_t groups = groups_of_tile(p, s, &bytes);
+  const bool near = aligned && (!single || line || groups < MANY_GROUPS || bytes > PACKED_ROOM);
+  s->kept = single && agree && aligned && !line && !page && s->tile <= ERT_UNROLLED_KEPT && keeping_worth(s, groups, bytes);
+  s->in_place = s->kept || (agree && spread && (s->taps > 1 || few || near));
   s->packed = single && !s->in_place;
   s->rowed = !s->in_place && s->taps > 1 && rows_worth(p, s);
   s->room = s->kept || (single && line) ? KEPT_ROOM : s->packed ? PACKED_ROOM : 0;
