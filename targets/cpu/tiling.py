@@ -25,14 +25,17 @@ _VECTOR, _SHARED = 1.1, 1.03  # of a non-zero, for each vector of accumulators; 
 _AGAIN, _GROUP = 1.3, 9.0  # of a row in a tile, for each vector that is added to the sums, and for each group
 _FLAT_VECTOR, _FLAT_ENTRY = 0.98, 0.9  # of a flat strip: of an entry, for each vector, and to find its line
 _FLAT_AGAIN, _FLAT_ROW = 3.3, 3.5  # of a row in a tile, likewise: few entries, so that sums hardly stay in the cache
-_OVERLAPPED = 0.4  # what part of an entry's latency rows do not hide from one another
+_OVERLAPPED, _SERIAL = (
+    0.4,
+    0.7,
+)  # what part of an entry's latency rows do not hide from one another; of each vector, too
 _REMEMBERED = 2048  # ends of loops, of each layer of a network
 _CHEAP = 4.0  # of an entry, where three that are zeros cost less than a branch that is not foreseen
 _ASTRAY = 0.055  # what part longer an entry takes for each float of a vector that does not begin where vectors do
 _PUT = 3.5  # to store each vector of outputs of a strip of rows
-_LINE, _COPIED = 9.0, 4.5  # to begin a line, and to copy each vector of it
+_LINE, _COPIED = 5.2, 4.0  # to begin a line, and to copy each vector of it
 _GATHERED = 1.8  # to copy each float with a stride of three or more, besides
-_RUN = {1: 8.0, 2: 12.0}  # to copy each row of positions where taps are spread, by stride
+_RUN = {1: 2.2, 2: 5.0}  # to copy each row of positions of a flat strip that does not follow the one before, by stride
 _SPILLED = (
     1.6  # how many times the first cache a tile may take; not where blocks of channels are read one after another
 )
@@ -222,13 +225,14 @@ def _cycles(g: Geometry, taps: Taps, density: float, engine: Engine, cut: Tiling
         found += rows * (_FLAT_AGAIN * vectors + _FLAT_ROW * strips.chunks)
     else:
         vector = (_VECTOR if block.filters == 1 else _SHARED) * _astray(taps, engine, strips)
-        found = entries * max(vector * vectors, engine.latency * strips.chunks)
+        serial = _OVERLAPPED * engine.latency * strips.chunks + _SERIAL * vectors
+        found = entries * max(vector * vectors, serial)
         found += rows * (_AGAIN * vectors + _GROUP * len(taps.shifts) * strips.chunks)
         found += g.filters * g.out[1] * -(-g.out[2] // engine.lanes) / engine.pace * _PUT
     copied = _COPIED / engine.lanes / engine.pace + (_GATHERED if g.stride[2] > 2 else 0)  # of a float
-    if cut.rows == 0:
-        copied += _RUN[min(g.stride[2], 2)] / g.out[2]
-    found += g.channels * taps.lines * strips.strips * (_LINE + copied * strips.line)
+    apart = spread and (cut.rows == 0 or prod(g.stride) > 1)
+    runs = _RUN[min(g.stride[2], 2)] * prod(g.out[:2]) if apart else 0.0
+    found += g.channels * taps.lines * (strips.strips * (_LINE + copied * strips.line) + runs)
     return g.images * g.groups * (1 if spread else g.out[0]) * found
 
 
