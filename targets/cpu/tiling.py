@@ -22,13 +22,11 @@ _NARROW = 16  # floats: tiles of longer lines have no more than bytes can tell
 
 # Cycles, fitted to 130 tilings of ResNet-50's layers at 90 % zeros, where one vector is multiplied a cycle.
 _VECTOR, _SHARED = 1.1, 1.03  # of a non-zero, for each vector of accumulators; where four filters share the inputs
-_AGAIN, _GROUP = 1.3, 9.0  # of a row in a tile, for each vector that is added to the sums, and for each group
-_FLAT_VECTOR, _FLAT_ENTRY = 0.98, 0.9  # of a flat strip: of an entry, for each vector, and to find its line
+_AGAIN = 1.3  # of a row in a tile, for each vector that is added to the sums,
+_GROUP = {1: 9.0, 4: 19.0}  # and for each group, by channels of a block: ends of few blocks are not foreseen
+_FLAT_VECTOR, _FLAT_ENTRY = {1: 0.98, 4: 0.93}, 0.9  # of an entry of a flat strip: each vector, and to find its line
 _FLAT_AGAIN, _FLAT_ROW = 3.3, 3.5  # of a row in a tile, likewise: few entries, so that sums hardly stay in the cache
-_OVERLAPPED, _SERIAL = (
-    0.4,
-    0.7,
-)  # what part of an entry's latency rows do not hide from one another; of each vector, too
+_OVERLAPPED, _SERIAL = 0.4, 0.7  # what part of an entry's latency rows do not hide; of each vector, besides
 _REMEMBERED = 2048  # ends of loops, of each layer of a network
 _CHEAP = 4.0  # of an entry, where three that are zeros cost less than a branch that is not foreseen
 _ASTRAY = 0.055  # what part longer an entry takes for each float of a vector that does not begin where vectors do
@@ -208,7 +206,7 @@ def _strips(g: Geometry, taps: Taps, limits: _Limits, rows: int) -> _Strips:
     for own in [rows] * (height // rows) + [height % rows]:
         pieces = -(-own // chunk)
         chunks += pieces
-        vectors += (max(0, own - pieces) * line + pieces * _up(-(-width // segments) + behind, unit)) / lanes
+        vectors += (max(0, own - pieces) * line + pieces * min(line, _up(-(-width // segments) + behind, unit))) / lanes
     return _Strips(line, -(-height // rows) * segments, chunks * segments, vectors * segments)
 
 
@@ -220,14 +218,14 @@ def _cycles(g: Geometry, taps: Taps, density: float, engine: Engine, cut: Tiling
     vectors = strips.vectors * block.filters / engine.pace
     spread = _spread(g, cut.rows)
     if spread:
-        each = (_FLAT_VECTOR if block.filters == 1 else _SHARED) * vectors + _FLAT_ENTRY * strips.chunks
+        each = _FLAT_VECTOR[block.filters] * vectors + _FLAT_ENTRY * strips.chunks
         found = entries * max(each, _OVERLAPPED * engine.latency * strips.chunks)
         found += rows * (_FLAT_AGAIN * vectors + _FLAT_ROW * strips.chunks)
     else:
         vector = (_VECTOR if block.filters == 1 else _SHARED) * _astray(taps, engine, strips)
-        serial = _OVERLAPPED * engine.latency * strips.chunks + _SERIAL * vectors
+        serial = _OVERLAPPED * engine.latency * strips.chunks + _SERIAL * vectors / block.filters
         found = entries * max(vector * vectors, serial)
-        found += rows * (_AGAIN * vectors + _GROUP * len(taps.shifts) * strips.chunks)
+        found += rows * (_AGAIN * vectors + _GROUP[block.channels] * len(taps.shifts) * strips.chunks)
         found += g.filters * g.out[1] * -(-g.out[2] // engine.lanes) / engine.pace * _PUT
     copied = _COPIED / engine.lanes / engine.pace + (_GATHERED if g.stride[2] > 2 else 0)  # of a float
     apart = spread and (cut.rows == 0 or prod(g.stride) > 1)

@@ -21,9 +21,9 @@ _READ, _WRITTEN = 0.2, 0.1  # what part of moving inputs and outputs does not hi
 # Cycles, where one vector is multiplied a cycle; fitted to ResNet-50's layers at 50 to 95 % zeros, within 13 %.
 _PRODUCT = 1.0  # of a value, for each vector
 _LOADED = {"packed": 1.0, "rowed": 1.2, "kept": 1.35, "apart": 1.9}  # to load inputs, by where they lie
-_FAR = 2.3  # besides, for planes by taps, of channels that lie far apart: this does not hide
+_FAR = 3.4  # likewise, for planes by taps, of channels that lie far apart, besides
 _KEPT = 1.2  # of the first load of an input by a set that keeps it, besides
-_HIDDEN = 4.0  # values of an input behind which loading it hides
+_HIDDEN, _FAR_HIDDEN = 4.0, 12.0  # values of an input behind which loading it hides
 _ENDED = 1.5  # of a filter's sums, to begin and to store them
 _MADE, _PLACED, _GROUP = 0.5, 2.2, 500.0  # to make the instructions of a value, a load and a group
 _RUN, _COPIED = 3.0, 4.5  # to begin a run, and to copy each vector of it
@@ -59,7 +59,7 @@ def _cycles(g: Geometry, of: Geometry, density: float) -> float:
     values, places = density * g.groups * g.filters * g.channels * prod(g.kernel), _places(g, density, channels)
     loaded = _LOADED["kept" if strips.kept else "packed" if strips.sets else "rowed" if strips.rowed else "apart"]
     each = _PRODUCT * values + loaded * max(places - values / _HIDDEN, 0.0)
-    each += _FAR * strips.far / prod(g.kernel) * places
+    each += _FAR * strips.far / prod(g.kernel) * max(places - values / _FAR_HIDDEN, 0.0)
     each += _KEPT * g.groups * g.channels * strips.sets * strips.kept
     each += _ENDED * g.groups * g.filters * tiles
     made = _MADE * values + _PLACED * places + _GROUP * g.groups * len(group_sizes(g.filters)) * tiles

@@ -54,7 +54,9 @@ def test_parts_of_a_stream(filters: tuple[int, int]) -> None:
     assert counts.box is not None
     assert starts.box is not None
     (together,) = (a.ints[0] for a in step.attributes if a.name == "together")
-    assert counts.box[1:] == ((filters[0] // together, filters[1] // together), (0, 3))
+    assert whole.inputs[3] is not None
+    groups = whole.inputs[3].data.shape[2]  # type: ignore[union-attr]
+    assert counts.box[1:] == ((filters[0] // together, filters[1] // together), (0, groups))
     assert starts.box[1] == (filters[0] // 16, -(-filters[1] // 16))
     names = {attribute.name for attribute in step.attributes}
     assert {"channels", "kernel", "rows", "activation"} <= names
