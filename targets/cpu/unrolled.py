@@ -100,13 +100,15 @@ def strips_of(g: Geometry, channels: int, density: float) -> Strips:
     group = density * g.filters / groups * channels * taps * _VALUE + channels * _LOAD  # bytes of its instructions
     agree = g.stride[1:] == (1, 1) and (g.inside[1] == 1 or g.inside[2] == pitch)
     aligned, spread = channel % LANES == 0, channel % (_SETS * LANES) != 0
-    kept = single and agree and aligned and channel > LANES and channel % (_PAGE * LANES) != 0 and channels <= _KEPT[1]
+    many = groups >= _GROUPS
+    kept = single and agree and aligned and channel > LANES and channels <= _KEPT[1]
+    kept = kept and not (many and channel % (_PAGE * LANES) == 0)
     kept = kept and g.filters > FILTERS and _LEAST * group <= _KEPT_ROOM
     further = groups * group // _KEPT_ROOM - _KEPT_SETS + 1
     kept = kept and (group > _PACKED_ROOM / 2 or further * _KEPT_VECTORS * LANES <= prod(g.out))
-    room = _KEPT_ROOM if kept or channel == LANES else _PACKED_ROOM
+    room = _KEPT_ROOM if kept else _PACKED_ROOM
     sets = -(-groups // max(1, int(room // max(group, 1.0))))
-    near = aligned and (not single or channel == LANES or groups < _GROUPS or group > _PACKED_ROOM)
+    near = aligned and (not single or channel == LANES or not many or group > _PACKED_ROOM)
     if kept or (agree and spread and (taps > 1 or near or g.filters < _MANY)):
         vectors = -(-((height - 1) * pitch + width) // LANES)
         return Strips(

@@ -15,17 +15,17 @@ enum {
   SETS = 8,                 /* channels so many lines apart share few sets of the cache, */
   PAGE = 64,                /* and these a single one */
   FEW_LINES = 4,            /* of a channel; if they are more, and a multiple of it, channels share few sets likewise */
-  MANY_FILTERS = 96,       /* that inputs are packed for, */
-  MANY_GROUPS = 16,        /* or so many groups if vectors begin with lines of the cache */
-  MANY_CHANNELS = 64,      /* of a tile: that many pages at once cost time */
-  KEPT_ROOM = 100 * 1000,  /* bytes of a set's instructions: in the second-level cache, so that few sets read x; */
-  PACKED_ROOM = 34 * 1000, /* in the first-level one if inputs are packed anyhow, which costs less to read again */
-  ROWED_TILE = 16,         /* channels */
-  ROWED_VALUES = 4,        /* of an input in a group */
-  LEAST_SET = 4,           /* groups that it pays to keep inputs for, */
-  KEPT_SETS = 2,           /* sets whose first groups are made to keep them anyhow, */
-  KEPT_VECTORS = 9,        /* and vectors for each further one, if packing would leave room for sets, too */
-  VALUE_BYTES = 8,         /* of the instruction of a value, and of a load */
+  MANY_FILTERS = 96,        /* that inputs are packed for, */
+  MANY_GROUPS = 16,         /* or so many groups if vectors begin with lines of the cache */
+  MANY_CHANNELS = 64,       /* of a tile: that many pages at once cost time */
+  KEPT_ROOM = 100 * 1000,   /* bytes of a set's instructions: in the second-level cache, so that few sets read x; */
+  PACKED_ROOM = 34 * 1000,  /* in the first-level one if inputs are packed anyhow, which costs less to read again */
+  ROWED_TILE = 16,          /* channels */
+  ROWED_VALUES = 4,         /* of an input in a group */
+  LEAST_SET = 4,            /* groups that it pays to keep inputs for, */
+  KEPT_SETS = 2,            /* sets whose first groups are made to keep them anyhow, */
+  KEPT_VECTORS = 9,         /* and vectors for each further one, if packing would leave room for sets, too */
+  VALUE_BYTES = 8,          /* of the instruction of a value, and of a load */
   LOAD_BYTES = 10,
 };
 
@@ -117,12 +117,13 @@ static void choose(const ert_prepare *p, const ert_tensor *x, const ert_strides 
   const bool few = g->filters < MANY_FILTERS, line = aligned && strides->channel == LANES;
   int64_t bytes;
   const int64_t groups = groups_of_tile(p, s, &bytes);
-  const bool near = aligned && (!single || line || groups < MANY_GROUPS || bytes > PACKED_ROOM);
-  s->kept = single && agree && aligned && !line && !page && s->tile <= ERT_UNROLLED_KEPT && keeping_worth(s, groups, bytes);
+  const bool many = groups >= MANY_GROUPS, near = aligned && (!single || line || !many || bytes > PACKED_ROOM);
+  s->kept = single && agree && aligned && !line && !(page && many) && s->tile <= ERT_UNROLLED_KEPT &&
+            keeping_worth(s, groups, bytes);
   s->in_place = s->kept || (agree && spread && (s->taps > 1 || few || near));
   s->packed = single && !s->in_place;
   s->rowed = !s->in_place && s->taps > 1 && rows_worth(p, s);
-  s->room = s->kept || (single && line) ? KEPT_ROOM : s->packed ? PACKED_ROOM : 0;
+  s->room = s->kept ? KEPT_ROOM : s->packed || (single && line) ? PACKED_ROOM : 0;
 }
 
 edgert_status ert_unrolled_geometry_read(const ert_prepare *p, const ert_strides *x, bool joined,

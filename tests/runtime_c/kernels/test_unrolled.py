@@ -173,6 +173,8 @@ def test_groups_that_share_inputs_of_one_tap(zeros: float, strides: tuple[int, i
         (600, 600, 60, (4, 4)),  # more than are kept
         (70, 70, 120, (7, 7)),
         (70, 70, 120, (32, 32)),
+        (64, 64, 450, (32, 32)),  # channels of whole pages, and many groups
+        (128, 128, 900, (8, 8)),  # so many sets that inputs are packed instead of kept
     ):
         x, bias = random_array(rng, (2, channels, *size), DType.F32), random_array(rng, (filters,), DType.F32)
         w = sparse(rng, filters, channels, 1, 1, zeros=zeros)

@@ -104,6 +104,11 @@ def test_inputs_of_one_tap_are_kept_or_packed_for_several_groups() -> None:
     packed = strips_of(geometry(256, 14), 256, 0.1)  # vectors of all channels do not begin with lines of the cache
     assert (packed.kept, packed.sets, packed.floats) == (False, 2, 196)
     assert strips_of(geometry(256, 14, filters=32), 256, 0.1).floats == 0  # too few to copy inputs for
+    assert strips_of(geometry(512, 8, filters=512), 512, 0.1).floats == 64  # more sets than vectors are worth
+    assert strips_of(geometry(512, 8, filters=512), 512, 0.3).floats == 0  # no group has room
+    assert strips_of(geometry(64, 32, filters=512), 64, 0.1).floats == 1024  # each channel is whole pages
+    line = strips_of(geometry(512, 4, filters=512), 512, 0.1)  # of the cache: each channel
+    assert (line.kept, line.floats, line.sets > 1) == (False, 0, True)
     strided = strips_of(geometry(256, 28, 1, 2), 256, 0.1)
     assert (strided.kept, strided.floats, strided.runs) == (False, 2 * 196, 14)  # to lines, and from there
     assert strips_of(geometry(64, 56, 3), 64, 0.1).sets == 0
