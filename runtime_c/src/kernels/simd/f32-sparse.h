@@ -208,8 +208,39 @@ ERT_INLINE void sparse_copy_part(const ert_sparse_copy *copy, const sparse_part 
     for (size_t c = 0; c < n; c++, x += copy->x_channel, to += channel) vstore(to, sparse_take(x, copy->step, taken));
 }
 
+/* A run in whole vectors. What is written behind it is overwritten later. */
+ERT_INLINE void sparse_copy_run(const ert_sparse_run *run, const float *from, size_t step, float *to) {
+  const float *const end = to + run->before + run->count + run->after;
+  size_t left = run->count;
+  for (size_t i = 0; i < run->before; i += VL) vstore(to + i, vzero());
+  for (to += run->before; left >= VL; left -= VL, to += VL, from += VL * step) vstore(to, sparse_take(from, step, VL));
+  if (left > 0) vstore(to, sparse_take(from, step, left)), to += VL;
+  for (; to < end; to += VL) vstore(to, vzero());
+}
+
+/* Few channels, run by run; those of a row one after the other, if rows are apart. */
+static void sparse_copy_few(const ert_sparse_copy *copy) {
+  float *to = copy->to;
+  for (size_t c = 0; c < (copy->line > 0 ? 1 : copy->channels); c++)
+    for (const ert_sparse_run *run = copy->runs; run < copy->runs + copy->n_runs; run++)
+      for (size_t own = c; own < (copy->line > 0 ? copy->channels : c + 1); own++) {
+        const float *from = copy->x + (ptrdiff_t)own * copy->x_channel + run->from;
+        if (copy->step == 1)
+          sparse_copy_run(run, from, 1, to);
+        else if (copy->step == 2)
+          sparse_copy_run(run, from, 2, to);
+        else
+          sparse_copy_run(run, from, copy->step, to);
+        to += run->before + run->count + run->after;
+      }
+}
+
 /* Part by part, so that what a vector takes is found once for all channels. */
 static void sparse_copy(const ert_sparse_copy *copy) {
+  if (copy->channels < SPARSE_BESIDE) {
+    sparse_copy_few(copy);
+    return;
+  }
   sparse_part parts[SPARSE_PARTS];
   sparse_listed listed = {0};
   size_t channel = copy->line;
