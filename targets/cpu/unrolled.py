@@ -111,9 +111,8 @@ def strips_of(g: Geometry, channels: int, density: float) -> Strips:
     near = aligned and (not single or channel == LANES or not many or group > _PACKED_ROOM)
     if kept or (agree and spread and (taps > 1 or near or g.filters < _MANY)):
         vectors = -(-((height - 1) * pitch + width) // LANES)
-        return Strips(
-            depth, depth * vectors, 0, 0, sets if kept or (single and channel == LANES) else 0, kept, 0, False
-        )
+        shared = kept or (single and channel == LANES)
+        return Strips(depth, depth * vectors, 0, 0, sets if shared else 0, kept, 0, False)
     phases = [min(k, s // gcd(s, d)) for k, d, s in zip(g.kernel, g.dilation, g.stride, strict=True)]
     reach = ((g.kernel[1] - 1) * g.dilation[1] - g.pad[1]) // g.stride[1] - -g.pad[1] // g.stride[1]
     planes = g.kernel[0] * phases[1] * phases[2]

@@ -9,6 +9,7 @@
 
 enum {
   MOST_TAPS = 4096,
+  MOST_GROUPS = 1 << 20, /* that matter here */
   LANES = ERT_UNROLLED_LANES,
   TILE_FLOATS = 128 * 1024, /* the inputs of a tile stay in the second-level cache */
   LEAST_VECTORS = 16,       /* of a strip: worth making instructions for */
@@ -81,8 +82,9 @@ static void cut(ert_unrolled_geometry *s, int64_t workers) {
 /* Groups of filters of a tile, and bytes of the instructions that each has on average. */
 static int64_t groups_of_tile(const ert_prepare *p, const ert_unrolled_geometry *s, int64_t *bytes) {
   const ert_tensor *values = p->step->in[ERT_UNROLLED_VALUES], *table = p->step->in[ERT_UNROLLED_GROUPS];
-  const int64_t groups = ert_max64(table->rank == 3 ? table->shape[1] : 1, 1);
-  *bytes = values->elements / (s->tiles * groups) * VALUE_BYTES + s->tile * LOAD_BYTES;
+  const int64_t groups = ert_clamp64(table->rank == 3 ? table->shape[1] : 1, 1, MOST_GROUPS);
+  const int64_t each = ert_min64(values->elements / s->tiles / groups, INT32_MAX);
+  *bytes = each * VALUE_BYTES + s->tile * LOAD_BYTES;
   return groups / s->g.groups;
 }
 

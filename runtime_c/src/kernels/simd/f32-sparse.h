@@ -218,26 +218,26 @@ ERT_INLINE void sparse_copy_run(const ert_sparse_run *run, const float *from, si
   for (; to < end; to += VL) vstore(to, vzero());
 }
 
-/* Few channels, run by run; those of a row one after the other, if rows are apart. */
+/* Channel by channel, run by run. */
 static void sparse_copy_few(const ert_sparse_copy *copy) {
+  const ert_sparse_run *const end = copy->runs + copy->n_runs;
+  const float *x = copy->x;
   float *to = copy->to;
-  for (size_t c = 0; c < (copy->line > 0 ? 1 : copy->channels); c++)
-    for (const ert_sparse_run *run = copy->runs; run < copy->runs + copy->n_runs; run++)
-      for (size_t own = c; own < (copy->line > 0 ? copy->channels : c + 1); own++) {
-        const float *from = copy->x + (ptrdiff_t)own * copy->x_channel + run->from;
-        if (copy->step == 1)
-          sparse_copy_run(run, from, 1, to);
-        else if (copy->step == 2)
-          sparse_copy_run(run, from, 2, to);
-        else
-          sparse_copy_run(run, from, copy->step, to);
-        to += run->before + run->count + run->after;
-      }
+  for (size_t c = 0; c < copy->channels; c++, x += copy->x_channel)
+    for (const ert_sparse_run *run = copy->runs; run < end; run++) {
+      if (copy->step == 1)
+        sparse_copy_run(run, x + run->from, 1, to);
+      else if (copy->step == 2)
+        sparse_copy_run(run, x + run->from, 2, to);
+      else
+        sparse_copy_run(run, x + run->from, copy->step, to);
+      to += run->before + run->count + run->after;
+    }
 }
 
-/* Part by part, so that what a vector takes is found once for all channels. */
+/* Part by part, so that what a vector takes is found once for all channels; unless they are few. */
 static void sparse_copy(const ert_sparse_copy *copy) {
-  if (copy->channels < SPARSE_BESIDE) {
+  if (copy->channels < SPARSE_BESIDE && copy->line == 0) {
     sparse_copy_few(copy);
     return;
   }
