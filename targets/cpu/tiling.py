@@ -134,7 +134,7 @@ def _order(
     ends = g.filters // block.filters * -(-g.channels // channels) * len(taps.shifts)
     if ends < _REMEMBERED or g.filters < 2 * SORTED or (g.groups > 1 and g.filters % SORTED != 0):
         return UNSORTED
-    if len(taps.shifts) > 1 and strips.vectors <= _CHEAP * engine.pace * strips.chunks:
+    if len(taps.shifts) > 1 and block.size * strips.vectors <= _CHEAP * engine.pace * strips.chunks:
         return Order(True, 4)
     entries = [density * channels / block.channels * taps.group.count(i) for i in range(len(taps.shifts))]
     differ = prod(4 * sqrt(n) for n in entries)  # rows, but few: counts are off by up to two standard deviations
@@ -215,7 +215,7 @@ def _cycles(g: Geometry, taps: Taps, density: float, engine: Engine, cut: Tiling
     block = cut.block
     rows = g.filters // block.filters * -(-g.channels // cut.channels)  # of all tiles
     entries = density * g.filters * g.channels * prod(g.kernel) / block.filters
-    entries += rows * len(taps.shifts) * (cut.order.multiple - 1) / 2
+    entries += rows * len(taps.shifts) * block.channels * (cut.order.multiple - 1) / 2
     vectors = strips.vectors * block.filters / engine.pace
     spread = _spread(g, cut.rows)
     if spread:
