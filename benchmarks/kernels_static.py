@@ -83,7 +83,17 @@ OLD_ARM, DOT_ARM, I8MM_ARM = (
 FMLA, SDOT, USDOT = "fmla v{}.4s, v30.4s, v31.4s", "sdot v{}.4s, v30.16b, v31.16b", "usdot v{}.4s, v30.16b, v31.16b"
 FMA, DPBUSD = "vfmadd231ps %{0}mm14, %{0}mm15, %{0}mm{{}}", "{{vex}} vpdpbusd %ymm14, %ymm15, %ymm{}"
 AVX2 = ("-mavx2", "-mfma", "-mf16c")
-AVX512 = ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma", "-mf16c", "-mprefer-vector-width=512")
+AVX512 = (
+    "-mavx512f",
+    "-mavx512bw",
+    "-mavx512dq",
+    "-mavx512vl",
+    "-mfma",
+    "-mf16c",
+    "-mbmi2",
+    "-mprfchw",
+    "-mprefer-vector-width=512",
+)
 UNITS = (
     Unit("neon", "simd-neon", ARM, OLD_ARM, FMLA, 4),
     Unit("neondotprod", "i8-dotprod", ARM, DOT_ARM, SDOT, 16, extensions="+dotprod"),
