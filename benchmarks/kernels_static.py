@@ -25,7 +25,7 @@ from pathlib import Path
 
 from benchmarks.report import save, table
 
-__all__ = ["Loop", "Throughput", "add_arguments", "loops_of", "main", "run", "throughputs_of"]
+__all__ = ["Loop", "Throughput", "add_arguments", "flags_of", "loops_of", "main", "run", "throughputs_of"]
 
 SOURCES = Path(__file__).resolve().parents[1] / "runtime_c"
 FLAGS = (
@@ -37,7 +37,6 @@ FLAGS = (
     "-fPIC",
     "-fvisibility=hidden",
     "-fno-math-errno",
-    "-ffp-contract=fast",
     "-w",
     "-Iinclude",
     "-Isrc",
@@ -70,7 +69,6 @@ class Unit:
     cores: tuple[str, ...]
     product: str
     macs: int
-    flags: tuple[str, ...] = ()
     extensions: str = ""
 
 
@@ -82,25 +80,13 @@ OLD_ARM, DOT_ARM, I8MM_ARM = (
 )
 FMLA, SDOT, USDOT = "fmla v{}.4s, v30.4s, v31.4s", "sdot v{}.4s, v30.16b, v31.16b", "usdot v{}.4s, v30.16b, v31.16b"
 FMA, DPBUSD = "vfmadd231ps %{0}mm14, %{0}mm15, %{0}mm{{}}", "{{vex}} vpdpbusd %ymm14, %ymm15, %ymm{}"
-AVX2 = ("-mavx2", "-mfma", "-mf16c")
-AVX512 = (
-    "-mavx512f",
-    "-mavx512bw",
-    "-mavx512dq",
-    "-mavx512vl",
-    "-mfma",
-    "-mf16c",
-    "-mbmi2",
-    "-mprfchw",
-    "-mprefer-vector-width=512",
-)
 UNITS = (
     Unit("neon", "simd-neon", ARM, OLD_ARM, FMLA, 4),
     Unit("neondotprod", "i8-dotprod", ARM, DOT_ARM, SDOT, 16, extensions="+dotprod"),
     Unit("neoni8mm", "i8-i8mm", ARM, I8MM_ARM, USDOT, 16, extensions="+dotprod+i8mm"),
-    Unit("avx2", "simd-avx2", X86, ("haswell", "znver4"), FMA.format("y"), 8, AVX2),
-    Unit("avx2vnni", "i8-avxvnni", X86, ("alderlake",), DPBUSD, 32, ("-mavx2", "-mavxvnni")),
-    Unit("avx512", "simd-avx512", X86, ("skylake-avx512", "znver4"), FMA.format("z"), 16, AVX512),
+    Unit("avx2", "simd-avx2", X86, ("haswell", "znver4"), FMA.format("y"), 8),
+    Unit("avx2vnni", "i8-avxvnni", X86, ("alderlake",), DPBUSD, 32),
+    Unit("avx512", "simd-avx512", X86, ("skylake-avx512", "znver4"), FMA.format("z"), 16),
 )
 
 
@@ -333,10 +319,19 @@ def _compilers(unit: Unit) -> list[tuple[str, list[str]]]:
     return found
 
 
+def flags_of(unit: Unit, sources: Path) -> list[str]:
+    """What the build compiles the kernels with; those of Arm depend on the compiler there, as `extensions` do here."""
+    build = (sources / "cmake" / "sources.cmake").read_text()
+    found = re.search(rf"src/kernels/simd/{unit.source}\.c([^)]*)\)", build)
+    if found is None:
+        raise SystemExit(f"cmake/sources.cmake of {sources} does not build src/kernels/simd/{unit.source}.c")
+    return [flag for flag in found[1].split() if not flag.startswith("${")]
+
+
 def _assembly(unit: Unit, compiler: Sequence[str], sources: Path) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernels.s"
-        command = [*compiler, *FLAGS, *unit.flags, f"src/kernels/simd/{unit.source}.c", "-o", str(path)]
+        command = [*compiler, *FLAGS, *flags_of(unit, sources), f"src/kernels/simd/{unit.source}.c", "-o", str(path)]
         done = subprocess.run(command, cwd=sources, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise SystemExit(f"cannot compile the {unit.isa} kernels: {' '.join(command)}\n{done.stderr}")

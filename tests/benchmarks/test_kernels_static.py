@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
-from benchmarks.kernels_static import Loop, loops_of, throughputs_of
+from benchmarks.kernels_static import SOURCES, UNITS, Loop, flags_of, loops_of, throughputs_of
 
 AARCH64 = """
 	.type	tile_2x1,@function
@@ -122,3 +123,13 @@ def test_throughput_is_told_against_multiply_adds_alone(cycles: int, uops: int, 
     assert (found.loop, found.cycles, found.peak, found.limit) == ("tile", 8.2, 1.0, limit)
     assert found.per_cycle == pytest.approx(4 / 8.2)
     assert found.of_peak == pytest.approx(400 / 8.2)
+
+
+def test_kernels_are_compiled_as_the_build_does(tmp_path: Path) -> None:
+    flags = {unit.isa: flags_of(unit, SOURCES) for unit in UNITS}
+    assert {"-mavx512f", "-mbmi2", "-ffp-contract=fast"} <= set(flags["avx512"])
+    assert flags["neondotprod"] == ["-ffp-contract=off"]  # the rest is what the compiler there takes
+    (tmp_path / "cmake").mkdir()
+    (tmp_path / "cmake" / "sources.cmake").write_text("edgert_isa_source(src/kernels/simd/other.c -mavx2)")
+    with pytest.raises(SystemExit, match=r"does not build src/kernels/simd/simd-neon\.c"):
+        flags_of(UNITS[0], tmp_path)
