@@ -76,18 +76,18 @@ def group_sizes(filters: int) -> list[int]:
 class Strips:
     """How a convolution's positions are cut (runtime_c/src/kernels/unrolled_geometry.c): so many strips of an image and
     group, `vectors` in all of them; of each channel, so many `runs` and `floats` are copied in all, none where inputs
-    are read in place. Of a single tap, each vector goes through `sets` of groups of filters that share its inputs,
-    which are packed, or kept by the first group of each set; 0: groups load them on their own. Of several
-    taps, many channels have so many planes that lie `far` apart, unless they are copied row by row: `rowed`."""
+    are read in place. `inputs` are "kept", "packed", "rowed" or "apart". Of a single tap, each vector goes through
+    `sets` of groups of filters that share its inputs, which are packed, or kept by the first group of each set; 0:
+    groups load them on their own. Of several taps, many channels have so many planes that lie `far` apart, unless they
+    are copied row by row."""
 
     count: int
     vectors: int
     runs: int
     floats: int
+    inputs: str
     sets: int
-    kept: bool
     far: int
-    rowed: bool
 
 
 def strips_of(g: Geometry, channels: int, density: float) -> Strips:
@@ -111,8 +111,8 @@ def strips_of(g: Geometry, channels: int, density: float) -> Strips:
     near = aligned and (not single or channel == LANES or not many or group > _PACKED_ROOM)
     if kept or (agree and spread and (taps > 1 or near or g.filters < _MANY)):
         vectors = -(-((height - 1) * pitch + width) // LANES)
-        shared = kept or (single and channel == LANES)
-        return Strips(depth, depth * vectors, 0, 0, sets if shared else 0, kept, 0, False)
+        inputs = "kept" if kept else "packed" if single and channel == LANES else "apart"
+        return Strips(depth, depth * vectors, 0, 0, inputs, sets if inputs != "apart" else 0, 0)
     phases = [min(k, s // gcd(s, d)) for k, d, s in zip(g.kernel, g.dilation, g.stride, strict=True)]
     reach = ((g.kernel[1] - 1) * g.dilation[1] - g.pad[1]) // g.stride[1] - -g.pad[1] // g.stride[1]
     planes = g.kernel[0] * phases[1] * phases[2]
@@ -129,9 +129,8 @@ def strips_of(g: Geometry, channels: int, density: float) -> Strips:
     runs = depth * count * planes if contiguous else copied
     passes = 2 if single and not contiguous else 1  # to lines, and from there to vectors
     far = planes if taps > 1 and channels >= _ROWED and not rowed else 0
-    return Strips(
-        depth * count, depth * vectors, runs, passes * copied * pitch, sets if single else 0, False, far, rowed
-    )
+    inputs = "packed" if single else "rowed" if rowed else "apart"
+    return Strips(depth * count, depth * vectors, runs, passes * copied * pitch, inputs, sets if single else 0, far)
 
 
 @lru_cache(maxsize=1 << 12)

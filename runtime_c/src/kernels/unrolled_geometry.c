@@ -9,7 +9,7 @@
 
 enum {
   MOST_TAPS = 4096,
-  MOST_GROUPS = 1 << 20, /* that matter here */
+  MOST_GROUPS = 1 << 20, /* that matter here: no product of theirs exceeds 64 bits */
   LANES = ERT_UNROLLED_LANES,
   TILE_FLOATS = 128 * 1024, /* the inputs of a tile stay in the second-level cache */
   LEAST_VECTORS = 16,       /* of a strip: worth making instructions for */
@@ -109,7 +109,8 @@ static bool rows_worth(const ert_prepare *p, const ert_unrolled_geometry *s) {
 
 /* How inputs are read: where they are, if x has rows as the outputs have and channels are spread over the sets of the
  * first-level cache. Those of one tap are kept by sets of groups, if vectors begin with lines of the cache; or packed, unless
- * filters are few, or each channel is such a line, or vectors begin with them and no group's instructions have room. */
+ * filters are few, or vectors begin with such lines and either are all that channels have, or groups are few, or no group's
+ * instructions have room. */
 static void choose(const ert_prepare *p, const ert_tensor *x, const ert_strides *strides, ert_unrolled_geometry *s) {
   const ert_conv_geometry *g = &s->g;
   const bool agree = g->stride[1] == 1 && g->stride[2] == 1 && (g->in[1] == 1 || strides->row == s->pitch);

@@ -97,26 +97,26 @@ def test_strips_and_tiles() -> None:
 
 def test_inputs_of_one_tap_are_kept_or_packed_for_several_groups() -> None:
     kept = strips_of(geometry(256, 56), 256, 0.1)
-    assert (kept.kept, kept.sets) == (True, 1)
+    assert (kept.inputs, kept.sets) == ("kept", 1)
     assert strips_of(geometry(256, 56, filters=1024), 256, 0.1).sets > 1  # whose instructions have no room together
     dense = strips_of(geometry(256, 56), 256, 0.5)
-    assert (dense.kept, dense.sets, dense.floats) == (False, 0, 0)  # which no few groups would have, either
+    assert (dense.inputs, dense.sets, dense.floats) == ("apart", 0, 0)  # which no few groups would have, either
     packed = strips_of(geometry(256, 14), 256, 0.1)  # vectors of all channels do not begin with lines of the cache
-    assert (packed.kept, packed.sets, packed.floats) == (False, 2, 196)
+    assert (packed.inputs, packed.sets, packed.floats) == ("packed", 2, 196)
     assert strips_of(geometry(256, 14, filters=32), 256, 0.1).floats == 0  # too few to copy inputs for
     assert strips_of(geometry(512, 8, filters=512), 512, 0.1).floats == 64  # more sets than vectors are worth
     assert strips_of(geometry(512, 8, filters=512), 512, 0.3).floats == 0  # no group has room
     assert strips_of(geometry(64, 32, filters=512), 64, 0.1).floats == 1024  # each channel is whole pages
     line = strips_of(geometry(512, 4, filters=512), 512, 0.1)  # of the cache: each channel
-    assert (line.kept, line.floats, line.sets > 1) == (False, 0, True)
+    assert (line.inputs, line.floats, line.sets > 1) == ("packed", 0, True)
     strided = strips_of(geometry(256, 28, 1, 2), 256, 0.1)
-    assert (strided.kept, strided.floats, strided.runs) == (False, 2 * 196, 14)  # to lines, and from there
+    assert (strided.inputs, strided.floats, strided.runs) == ("packed", 2 * 196, 14)  # to lines, and from there
     assert strips_of(geometry(64, 56, 3), 64, 0.1).sets == 0
 
 
 def test_few_values_of_many_channels_are_copied_row_by_row() -> None:
     rowed = strips_of(geometry(64, 28, 3, 2), 64, 0.1)
-    assert (rowed.far, rowed.vectors, rowed.floats) == (0, 14, 4 * 15 * 16)
+    assert (rowed.inputs, rowed.far, rowed.vectors, rowed.floats) == ("rowed", 0, 14, 4 * 15 * 16)
     for size, channels, density in ((28, 64, 0.5), (20, 64, 0.1), (28, 3, 0.1)):  # many, wasteful, few channels
         planes = strips_of(geometry(channels, size, 3, 2), channels, density)
         assert planes.floats == 4 * (size // 2 + 1) * (size // 2)
