@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import fields, replace
 from itertools import repeat
+from math import prod
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -34,7 +35,7 @@ from targets.cpu.precision import LINES, halves, is_stream, rounded, stored_type
 from targets.cpu.quantized import lower_quantized
 from targets.cpu.sparse import UNSORTED, Stream, conv_stream, matrix_stream, taps_of
 from targets.cpu.tiling import Engine, Tiling, tiling
-from targets.cpu.unrolled import Unrolled, channels_of_tile, unrolled_stream
+from targets.cpu.unrolled import Unrolled, channels_of_tile, group_sizes, unrolled_stream
 from targets.cpu.winograd import is_lean, tile_of, transformed
 from targets.machine import Machine
 
@@ -208,8 +209,9 @@ def _conv_unrolled(graph: Graph, node: Node) -> Lowered:
     types = tuple(None if name is None else graph.type(name) for name in node.inputs)
     channels = channels_of_tile(geometry(Work(op, types, (graph.type(node.outputs[0]),), ())))
     weights = graph.type(node.inputs[1] or "")
-    key = "unrolled", channels, op.group
-    stream = _streamed(graph, node, DType.F32, key, lambda data: unrolled_stream(data, channels, op.group))
+    sizes = group_sizes(weights.shape[0] // op.group, prod(graph.type(node.outputs[0]).shape[2:]))
+    key = "unrolled", channels, op.group, *sizes
+    stream = _streamed(graph, node, DType.F32, key, lambda data: unrolled_stream(data, channels, op.group, sizes))
     inputs = [_operand(graph, node.inputs[0], Layout.PLANAR), *stream]
     inputs += [_operand(graph, name, Layout.PLANAR) for name in node.inputs[2:]]
     added = map(Attribute, ("channels", "kernel"), ((channels,), weights.shape[2:]))

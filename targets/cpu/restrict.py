@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
@@ -135,7 +136,8 @@ def _unrolled(graph: Graph, node: Node, lowered: Lowered, part: Part) -> list[Bo
     filters = part.writes[1]
     *stream, groups = (whole(o.type) for o in lowered.inputs[1:5] if o is not None and o.type)
     bias = None if len(part.reads) < 3 or part.reads[2] is None else (filters,)
-    ends = np.cumsum(group_sizes(graph.type(node.inputs[1] or "").shape[0] // node.op.group) * node.op.group)
+    y = graph.type(node.outputs[0]).shape
+    ends = np.cumsum(group_sizes(y[1] // node.op.group, prod(y[2:])) * node.op.group)
     first, last = (int(np.searchsorted(ends, filter)) for filter in filters)
     rows = (first + (filters[0] > 0), last + 1)
     return [part.reads[0], *stream, (groups[0], rows, groups[2]), bias, *part.reads[3:]]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd, prod
@@ -65,11 +66,16 @@ def window(filters: int) -> int:
     return filters
 
 
-def group_sizes(filters: int) -> list[int]:
-    """How many of the filters each group has: in each window as even as can be."""
+def group_sizes(filters: int, positions: int) -> list[int]:
+    """How many of the filters each group has, in each window: as many as it can, so that few load an input; as even as
+    can be where two threads cannot share the positions, but filters."""
     own = window(filters)
     count = -(-own // FILTERS)
-    return [own * (i + 1) // count - own * i // count for i in range(count)] * (filters // own)
+    if positions >= 2 * _WHOLE * LANES:
+        sizes = [min(FILTERS, own - i) for i in range(0, own, FILTERS)]
+    else:
+        sizes = [own * (i + 1) // count - own * i // count for i in range(count)]
+    return sizes * (filters // own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +99,7 @@ class Strips:
 def strips_of(g: Geometry, channels: int, density: float) -> Strips:
     """With tiles of so many channels."""
     depth, height, width = g.out
-    taps, groups = prod(g.kernel), len(group_sizes(g.filters))
+    taps, groups = prod(g.kernel), len(group_sizes(g.filters, prod(g.out)))
     pitch = max(width, -(-g.inside[2] // g.stride[2]))
     channel = prod(g.inside)
     single = taps == 1 and channels >= _KEPT[0] and not any(g.pad)
@@ -143,10 +149,11 @@ def channels_of_tile(g: Geometry) -> int:
     return -(-depth // -(-depth // most))
 
 
-def unrolled_stream(weights: np.ndarray, channels: int, of: int) -> Unrolled:
-    """Weights [K, C, kernel...] of a convolution `of` so many groups, in tiles of so many channels."""
+def unrolled_stream(weights: np.ndarray, channels: int, of: int, sizes: Sequence[int]) -> Unrolled:
+    """Weights [K, C, kernel...] of a convolution `of` so many groups, in tiles of so many channels; `sizes` are those of
+    a group of the convolution."""
     filters, depth, taps = weights.shape[0] // of, weights.shape[1], prod(weights.shape[2:])
-    sizes, tiles = group_sizes(filters), -(-depth // channels)
+    tiles = -(-depth // channels)
     each, own = len(sizes), max(sizes)
     # [tiles, groups, taps, channels, own filters], with zeros for filters and channels that there are none of
     padded = np.zeros((of, each, own, tiles * channels, taps), np.float32)
@@ -175,7 +182,7 @@ def unrolled_stream(weights: np.ndarray, channels: int, of: int) -> Unrolled:
     own_batch = counted.reshape(-1, _BATCH).sum(1, keepdims=True) >> np.arange(0, 2 * _BATCH, 2) & 3
     packed = (further.reshape(-1, _BATCH) | own_batch << 6).astype(np.uint8).reshape(-1).view("<u4")
     table = np.zeros((tiles * of * each, 4 + taps), np.int32)
-    table[:, 0] = sizes * (tiles * of)
+    table[:, 0] = np.tile(sizes, tiles * of)
     table[:, 3] = np.bincount(run // taps, counts, len(table))
     table[:, 4:] = batches.reshape(-1, taps)
     table[:, 1] = np.cumsum(table[:, 4:].sum(1)) - table[:, 4:].sum(1)

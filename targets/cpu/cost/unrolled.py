@@ -27,6 +27,7 @@ _KEPT = 1.2  # of the first load of an input by a set that keeps it, besides
 _HIDDEN, _FAR_HIDDEN = 4.0, 12.0  # values of an input behind which loading it hides
 _ENDED = 1.5  # of a filter's sums, to begin and to store them
 _MADE, _PLACED, _GROUP = 0.5, 2.2, 500.0  # to make the instructions of a value, a load and a group
+_FILLING = 1.5  # places of a tap of a group that only fill its last batch of four, on average
 _RUN, _COPIED = 3.0, 4.5  # to begin a run, and to copy each vector of it
 _GATHERED = 1.8  # to copy each float with a stride of three or more, besides
 
@@ -45,24 +46,23 @@ def conv_unrolled_seconds(work: Work, form: Form, distances: Sequence[float], at
     return max(busy, fetch) + moved + late
 
 
-def _places(g: Geometry, density: float, channels: int) -> float:
-    """Inputs that are loaded: of the channels at which some filter of a group has a weight, for each tap of a tile as
-    many as fill batches of four."""
-    used = sum(1 - (1 - density) ** size for size in group_sizes(g.filters))
-    filled = 1.5 * len(group_sizes(g.filters)) * ceil(max(g.channels, 1) / channels)
-    return g.groups * prod(g.kernel) * (g.channels * used + filled)
+def _places(g: Geometry, density: float, sizes: Sequence[int]) -> float:
+    """Inputs that are loaded: of the channels at which some filter of a group has a weight, for each tap."""
+    return g.groups * prod(g.kernel) * g.channels * sum(1 - (1 - density) ** size for size in sizes)
 
 
 def _cycles(g: Geometry, of: Geometry, density: float) -> float:
     """Of a convolution, or of a part of the one `of` whose tiles it has."""
     channels = channels_of_tile(of)
     tiles, strips = ceil(max(g.channels, 1) / channels), strips_of(g, channels, density)
-    values, places = density * g.groups * g.filters * g.channels * prod(g.kernel), _places(g, density, channels)
+    sizes = group_sizes(g.filters, prod(of.out))
+    values, places = density * g.groups * g.filters * g.channels * prod(g.kernel), _places(g, density, sizes)
     each = _PRODUCT * values + _LOADED[strips.inputs] * max(places - values / _HIDDEN, 0.0)
     each += _FAR * strips.far / prod(g.kernel) * max(places - values / _FAR_HIDDEN, 0.0)
     each += _KEPT * g.groups * g.channels * strips.sets * (strips.inputs == "kept")
     each += _ENDED * g.groups * g.filters * tiles
-    made = _MADE * values + _PLACED * places + _GROUP * g.groups * len(group_sizes(g.filters)) * tiles
+    filling = _FILLING * prod(g.kernel) * g.groups * len(sizes) * tiles
+    made = _MADE * values + _PLACED * (places + filling) + _GROUP * g.groups * len(sizes) * tiles
     copied = g.groups * g.channels * (_RUN * strips.runs + _COPIED * strips.floats / LANES)
     if g.stride[2] > 2:
         copied += g.groups * g.channels * _GATHERED * strips.floats

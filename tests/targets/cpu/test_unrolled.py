@@ -52,22 +52,26 @@ def test_streams_have_the_weights(zeros: float) -> None:
         ((58, 200, 3), 2, 130),
     ):
         w = (rng.standard_normal(shape) * (rng.random(shape) >= zeros)).astype(np.float32)
-        stream = unrolled_stream(w, channels, of)
-        groups = of * len(group_sizes(shape[0] // of))
-        assert stream.groups.shape == (-(-shape[1] // channels), groups, 4 + w[0, 0].size)
-        assert np.array_equal(decoded(stream, shape, channels, of), w.reshape(*shape[:2], -1))
-        if zeros == 0.7 and stream.values.size > 1000:
-            assert stream.batches.nbytes < stream.values.size
+        for positions in (1, 1 << 20):
+            sizes = group_sizes(shape[0] // of, positions)
+            stream = unrolled_stream(w, channels, of, sizes)
+            assert stream.groups.shape == (-(-shape[1] // channels), of * len(sizes), 4 + w[0, 0].size)
+            assert np.array_equal(decoded(stream, shape, channels, of), w.reshape(*shape[:2], -1))
+            if zeros == 0.7 and stream.values.size > 1000:
+                assert stream.batches.nbytes < stream.values.size
 
 
-def test_groups_are_even_and_end_where_cores_may_part() -> None:
+def test_groups_are_full_or_even_and_end_where_cores_may_part() -> None:
     for filters in (*range(1, 200), 256, 512, 1000, 1024, 2048):
-        sizes = group_sizes(filters)
-        assert sum(sizes) == filters
-        assert max(sizes) <= FILTERS
-        assert max(sizes) - min(sizes) <= 1
-        ends = set(np.cumsum(sizes).tolist())
-        assert ends >= set(range(window(filters), filters + 1, window(filters)))
+        even, full = group_sizes(filters, 49), group_sizes(filters, 112 * 112)
+        assert max(even) - min(even) <= 1
+        assert min(full[: window(filters) // FILTERS], default=FILTERS) == FILTERS
+        assert len(full) == len(even)
+        for sizes in even, full:
+            assert sum(sizes) == filters
+            assert max(sizes) <= FILTERS
+            ends = set(np.cumsum(sizes).tolist())
+            assert ends >= set(range(window(filters), filters + 1, window(filters)))
         assert window(filters) == filters or window(filters) % 16 == 0
 
 

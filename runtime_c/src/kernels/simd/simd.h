@@ -272,8 +272,9 @@ typedef struct ert_unrolled_vector {
  * generator (unroll-avx512.h) and there is memory for it, as instructions that are made of them first.
  *
  * Channels come in batches of four, whose inputs are loaded at once. The lower six bits of the four bytes of a batch tell how
- * many channels further on each is, from the tap's first one; the others how many values the batch has. An owner is the filter
- * that a value is of, and which of the four channels it multiplies, times 32. */
+ * many channels further on each is, from the tap's first one; the others how many values the batch has. The last ones may be
+ * no further on, and have no values: then they only fill the batch. An owner is the filter that a value is of, and which of
+ * the four channels it multiplies, times 32. */
 enum { ERT_UNROLLED_FILTERS = 28, ERT_UNROLLED_LANES = 16, ERT_UNROLLED_FAR = 63, ERT_UNROLLED_OWNER = 31 };
 
 static inline uint32_t ert_unrolled_values(uint32_t batch) { return (batch >> 6 & 0x03030303) * 0x01041040 >> 24; }

@@ -296,6 +296,12 @@ static void unrolled_list_loads(unrolled_rest *rest) {
   rest->near = _mm256_loadu_si256((const __m256i *)(const void *)near);
 }
 
+/* How many of a batch's places only fill it: no further on than those before. */
+static size_t unrolled_filling(uint32_t batch) {
+  const uint32_t further = batch & 0x3f3f3f3f;
+  return further == 0 ? 3 : (size_t)__builtin_clz(further) / 8;
+}
+
 /* The batches of a tap, before `last`. */
 ERT_INLINE void unrolled_make_batches(const ert_unrolled *u, unrolled_rest *rest, const uint32_t *last, int32_t offset,
                                       unrolled_inputs_of inputs) {
@@ -312,6 +318,7 @@ ERT_INLINE void unrolled_make_batches(const ert_unrolled *u, unrolled_rest *rest
   const uint8_t *owner = rest->owner, *safe = rest->safe;
   uint8_t *p = rest->p;
   size_t at = rest->at;
+  const size_t load = inputs == UNROLLED_NEAR ? UNROLLED_NEAR_LOAD : UNROLLED_LOAD; /* or the store of what is kept */
   uint32_t lines = 0; /* in each byte: how many the last channel is behind the 128th one before rdi */
   if (inputs == UNROLLED_NEAR) {
     const int32_t to = offset + 128 * ERT_UNROLLED_LINE;
@@ -361,6 +368,7 @@ ERT_INLINE void unrolled_make_batches(const ert_unrolled *u, unrolled_rest *rest
         p += 4 * UNROLLED_LOAD;
       }
     }
+    if (__builtin_expect(*batch << 2 >> 26 == 0, 0)) p -= unrolled_filling(*batch) * load;
     __m512i displaced = _mm512_add_epi64(first, _mm512_set1_epi64((long long)((uint64_t)at << 56)));
     size_t k = 0;
     do {
