@@ -15,6 +15,7 @@ __all__ = ["Engine", "Tiling", "cycles", "tiling"]
 
 _MOST = {1: {16: 14, 8: 12, 4: 24}, 4: {16: 6, 8: 3, 4: 6}}  # vectors a filter, by filters together and lanes
 _HALF, _HALVES = 8, {1: 16, 4: 6}  # floats of the half vectors of 16 lanes, of which there may be so many
+_TAIL, _TAILED = 4, 6  # floats behind whole vectors of 16 lanes, of which there may be so many
 _TILE = 10 * 1024  # floats of the inputs of a tile of a flat strip
 _ROW = 64  # floats: shorter rows are not cut for the sake of more rows
 _MOST_ROWS = 16
@@ -26,6 +27,7 @@ _VECTOR, _SHARED = 1.1, 1.03  # of a non-zero, for each vector of accumulators; 
 _AGAIN = 1.3  # of a row in a tile, for each vector that is added to the sums,
 _GROUP = {1: 9.0, 4: 19.0}  # and for each group, by channels of a block: ends of few blocks are not foreseen
 _FLAT_VECTOR, _FLAT_ENTRY = {1: 0.98, 4: 0.93}, 0.9  # of an entry of a flat strip: each vector, and to find its line
+_FLAT_TAIL = 0.5  # what part of a vector a tail takes as long as
 _FLAT_AGAIN, _FLAT_ROW = 3.3, 3.5  # of a row in a tile, likewise: few entries, so that sums hardly stay in the cache
 _OVERLAPPED, _SERIAL = 0.4, 0.7  # what part of an entry's latency rows do not hide; of each vector, besides
 _REMEMBERED = 2048  # ends of loops, of each layer of a network
@@ -53,11 +55,12 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """Of a vector and of all accumulators of a filter, in floats; of those in half vectors."""
+    """Floats of a vector and of all accumulators of a filter; of those in half vectors, and of those with a tail."""
 
     lanes: int
     most: int
     halves: int
+    tailed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +145,8 @@ def _order(
 
 
 def _limits(engine: Engine, block: Block) -> _Limits:
-    return _Limits(engine.lanes, _MOST[block.filters][engine.lanes] * engine.lanes, _HALVES[block.filters] * _HALF)
+    most, halves = _MOST[block.filters][engine.lanes] * engine.lanes, _HALVES[block.filters] * _HALF
+    return _Limits(engine.lanes, most, halves, _TAILED * 16 if engine.lanes == 16 and block == SINGLE else 0)
 
 
 def _fits(channel: int, channels: int, l1_bytes: int, spilled: float) -> bool:
@@ -158,7 +162,7 @@ def _channels(g: Geometry, taps: Taps, lines: int, deep: int) -> list[int]:
     if most == 0:
         return []
     fewest = -(-blocks // most)
-    tiles = (fewest, fewest * 3 // 2, fewest * 2, fewest * 3, fewest * 4)
+    tiles = (fewest, fewest + 1, fewest * 3 // 2, fewest * 2, fewest * 3, fewest * 4)
     return sorted({-(-blocks // n) * deep for n in tiles} | ({1} if deep == 1 else set()))
 
 
@@ -177,11 +181,13 @@ def _spread(g: Geometry, rows: int) -> bool:
 
 def _flat(g: Geometry, limits: _Limits, lines: int) -> _Strips:
     """All positions as one row, of which a tile has so many lines."""
-    lanes = limits.lanes
-    wanted = min(max(_TILE // lines, lanes), limits.most)
-    half = lanes == 16 and wanted <= limits.halves and prod(g.out) % lanes != 0
+    lanes, positions = limits.lanes, prod(g.out)
+    wanted, whole = min(max(_TILE // lines, lanes), limits.most), positions // lanes
+    if whole > 0 and 0 < positions % lanes <= _TAIL and positions <= min(limits.tailed + _TAIL, wanted):
+        return _Strips(whole * lanes + _TAIL, 1, 1, whole + _FLAT_TAIL)
+    half = lanes == 16 and wanted <= limits.halves and positions % lanes != 0
     unit = _HALF if half else lanes
-    units = -(-prod(g.out) // unit)
+    units = -(-positions // unit)
     strips = -(-units // (wanted // unit))
     return _Strips(-(-units // strips) * unit, strips, strips, units * unit / lanes)
 

@@ -150,8 +150,8 @@ def channels_of_tile(g: Geometry) -> int:
 
 
 def unrolled_stream(weights: np.ndarray, channels: int, of: int, sizes: Sequence[int]) -> Unrolled:
-    """Weights [K, C, kernel...] of a convolution `of` so many groups, in tiles of so many channels; `sizes` are those of
-    a group of the convolution."""
+    """Weights [K, C, kernel...] of a convolution `of` so many groups, each cut into groups of filters of such sizes, in
+    tiles of so many channels."""
     filters, depth, taps = weights.shape[0] // of, weights.shape[1], prod(weights.shape[2:])
     tiles = -(-depth // channels)
     each, own = len(sizes), max(sizes)

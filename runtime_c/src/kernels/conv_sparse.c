@@ -21,14 +21,14 @@ typedef struct sparse_state {
   ert_sparse_stream stream;
   int64_t runs, *ends; /* of filters: tasks of the same strip; where they end in each group, in units */
   int64_t block;       /* filters whose sums are kept between tiles */
-  size_t widened_at, sums_at, sums_filter, sums_chunk, runs_at; /* in scratch: floats */
+  size_t tails_at, widened_at, sums_at, sums_filter, sums_chunk, tail_sums_at, runs_at; /* in scratch: floats */
   ptrdiff_t columns[];
 } sparse_state;
 
 static const ert_tensor *operand(const ert_step *step, uint32_t i) { return i < step->n_in ? step->in[i] : NULL; }
 
-/* Scratch: the lines of a tile, as many more as an index can reach behind them, widened values, sums, and what is copied;
- * its size in floats. */
+/* Scratch: the lines of a tile, as many more as an index can reach behind them, their tails, widened values, sums, and what
+ * is copied; its size in floats. */
 static bool lay_out(sparse_state *s, size_t *inputs, size_t *floats) {
   const ert_sparse_geometry *g = &s->s;
   const size_t line = (size_t)g->line, most = (size_t)s->simd->sparse_limits[g->together == 4].most;
@@ -36,8 +36,11 @@ static bool lay_out(sparse_state *s, size_t *inputs, size_t *floats) {
   size_t size;
   if (!ert_multiply(line, (size_t)(g->tile * g->lines), inputs) ||
       !ert_multiply(line, (size_t)(g->behind + ERT_SPARSE_LINES), &size) || !ert_add(*inputs, size, &size) ||
-      !ert_add(size, (size_t)g->reach + most + ERT_SPARSE_SLACK, &size) || !ert_align_up(size, 16, &s->sums_at))
+      !ert_add(size, (size_t)g->reach + most + ERT_SPARSE_SLACK, &size) || !ert_align_up(size, 16, &s->tails_at))
     return false;
+  s->sums_at = s->tails_at;
+  if (g->tailed) s->sums_at += (size_t)(g->tile * g->lines + g->behind) * ERT_SPARSE_TAIL + ERT_SPARSE_SLACK;
+  s->sums_at = (s->sums_at + 15) / 16 * 16;
   s->widened_at = g->in_place ? 0 : s->sums_at;
   s->sums_at = s->widened_at;
   if (s->stream.weights != ERT_WEIGHTS_F32)
@@ -54,7 +57,9 @@ static bool lay_out(sparse_state *s, size_t *inputs, size_t *floats) {
   } else {
     size = 0;
   }
-  if (!ert_add(s->sums_at, size, &s->runs_at)) return false;
+  if (!ert_add(s->sums_at, size, &s->tail_sums_at)) return false;
+  s->runs_at = s->tail_sums_at;
+  if (g->tailed && g->tiles > 1) s->runs_at += (size_t)s->block * ERT_SPARSE_TAIL;
   size = g->in_place ? 0 : (size_t)g->runs * (sizeof(ert_sparse_run) / sizeof(float));
   return ert_add(s->runs_at, size, floats) && *floats <= SIZE_MAX / 64;
 }
@@ -126,29 +131,43 @@ static edgert_status sparse_prepare(ert_prepare *p) {
   return EDGERT_OK;
 }
 
-/* A strip of the outputs of a group of an image, and what is copied for it of each channel. */
+/* A strip of the outputs of a group of an image, and what is copied for it of each channel: the runs of its lines, and those
+ * of their tails. */
 typedef struct sparse_task {
   ert_sparse_strip strip;
   int64_t image;
   const float *x; /* the group's first channel */
-  size_t n_runs;
+  size_t n_runs, n_tails;
   ert_sparse_run *runs;
 } sparse_task;
 
+static void list_runs(const sparse_state *s, sparse_task *task) {
+  ert_sparse_strip lines = task->strip, tails = task->strip;
+  if (s->s.tailed) lines.columns = s->s.line;
+  task->n_runs = ert_sparse_runs(&s->s, &s->x, &lines, s->s.line, task->runs);
+  tails.column += lines.columns, tails.columns -= lines.columns;
+  task->n_tails = 0;
+  if (s->s.tailed) task->n_tails = ert_sparse_runs(&s->s, &s->x, &tails, ERT_SPARSE_TAIL, task->runs + task->n_runs);
+}
+
 /* Copies the inputs of a tile, and the zeros that the first of the lines behind them begins with. */
-static void copy_tile(const sparse_state *s, const sparse_task *task, int64_t tile, float *to) {
+static void copy_tile(const sparse_state *s, const sparse_task *task, int64_t tile, float *scratch) {
   const int64_t first = tile * s->s.tile, channels = ert_min64(s->s.tile, s->s.g.channels - first);
-  const ert_sparse_copy copy = {
+  ert_sparse_copy copy = {
       .x = task->x + first * s->x.channel,
       .x_channel = s->x.channel,
       .step = (size_t)s->s.g.stride[2],
       .runs = task->runs,
       .n_runs = task->n_runs,
       .channels = (size_t)channels,
-      .to = to,
+      .to = scratch,
   };
   s->simd->sparse_copy(&copy);
-  memset(to + channels * s->s.lines * s->s.line, 0, (size_t)s->s.line * sizeof(float));
+  memset(scratch + channels * s->s.lines * s->s.line, 0, (size_t)s->s.line * sizeof(float));
+  if (!s->s.tailed) return;
+  copy.runs += task->n_runs, copy.n_runs = task->n_tails;
+  copy.to = scratch + s->tails_at;
+  s->simd->sparse_copy(&copy);
 }
 
 /* The values from number `at` on as floats: of filters from `filter` on up to `end`, or of as many as are widened at
@@ -181,6 +200,7 @@ static void run_rows(const sparse_state *s, const ert_step *step, const sparse_t
     d->floats = (size_t)ert_sparse_floats(g, (int64_t)d->rows, strip->columns);
     d->x = g->in_place ? task->x + tile * g->tile * s->x.channel + strip->column : scratch + row * g->line;
     d->sums = scratch + s->sums_at + (size_t)(row / g->chunk) * s->sums_chunk + (size_t)before * s->sums_filter;
+    d->sums_tail = scratch + s->tail_sums_at + before * ERT_SPARSE_TAIL;
     d->y = (float *)step->out[0]->data + ert_position(&s->y, task->image, strip->depth, y_row, strip->column) +
            filter * s->y.channel;
     if (residual)
@@ -202,6 +222,7 @@ static void run_block(const sparse_state *s, const ert_step *step, const sparse_
       .line = (size_t)(g->in_place ? s->x.channel : g->line),
       .indexed = g->indexed,
       .together = (size_t)g->together,
+      .x_tail = g->tailed ? scratch + s->tails_at : NULL,
       .deep = g->deep == 1 ? 0 : (size_t)(g->in_place ? s->x.channel : g->lines * g->line),
       .counts_row = stream->counts_row,
       .sorted = stream->sorted,
@@ -248,7 +269,7 @@ static void sparse_run(const ert_step *step, int64_t begin, int64_t end, void *s
     task.image = rest / g->groups;
     task.x = (const float *)step->in[ERT_SPARSE_X]->data + task.image * s->x.image + group * g->channels * s->x.channel;
     task.strip = ert_sparse_strip_at(&s->s, depth, strip);
-    if (!s->s.in_place) task.n_runs = ert_sparse_runs(&s->s, &s->x, &task.strip, task.runs);
+    if (!s->s.in_place) list_runs(s, &task);
     const int64_t *ends = s->ends + group * s->runs, first = group * g->filters;
     const int64_t unit = s->stream.unit, last = first + ert_min64(ends[run] * unit, g->filters);
     for (int64_t k = first + (run > 0 ? ends[run - 1] * unit : 0); k < last; k += s->block)

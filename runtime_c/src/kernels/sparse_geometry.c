@@ -125,7 +125,16 @@ static void cut_rows(ert_sparse_geometry *s, ert_sparse_limits limits) {
 static void cut_flat(ert_sparse_geometry *s, ert_sparse_limits limits) {
   const int64_t channels = ert_clamp64(s->g.channels, 1, s->tile), pixels = s->g.out[2];
   const int64_t wanted = ert_clamp64(TILE_FLOATS / (channels * s->lines), limits.vector, limits.most);
-  const bool halves = !s->in_place && wanted <= limits.unit_most && pixels % limits.vector != 0;
+  const int64_t rest = pixels % limits.vector, most_tailed = ert_min64(limits.tail_most + ERT_SPARSE_TAIL, wanted);
+  s->tailed =
+      !s->in_place && s->deep == 1 && rest > 0 && rest <= ERT_SPARSE_TAIL && pixels > rest && pixels <= most_tailed;
+  if (s->tailed) {
+    s->segments = s->chunk = 1;
+    s->unit = pixels;
+    s->line = pixels - rest;
+    return;
+  }
+  const bool halves = !s->in_place && wanted <= limits.unit_most && rest != 0;
   s->unit = halves ? limits.unit : limits.vector;
   const int64_t units = ert_ceil_divide(pixels, s->unit);
   s->segments = ert_ceil_divide(units, wanted / s->unit);
@@ -198,7 +207,9 @@ edgert_status ert_sparse_geometry_read(const ert_prepare *p, bool joined, ert_sp
   else
     cut_rows(out, *limits);
   out->strips = ert_ceil_divide(g->out[1], out->rows);
-  out->runs = out->lines * (out->flat ? (out->line - 1) / out->unflattened.out[2] + 2 : 1);
+  const int64_t width = out->unflattened.out[2];
+  out->runs = out->lines * (out->flat ? (out->line - 1) / width + 2 : 1);
+  if (out->tailed) out->runs += out->lines * ((ERT_SPARSE_TAIL - 1) / width + 2);
   return EDGERT_OK;
 }
 
@@ -230,7 +241,7 @@ static bool follows(const ert_sparse_run *a, const ert_sparse_run *b, int64_t st
 
 /* What the outputs of a flat strip read of a line, row by row; rows that follow one another are one run. */
 static size_t flat_runs(const ert_sparse_geometry *s, const ert_sparse_line *line, const ert_strides *x,
-                        const ert_sparse_strip *strip, ert_sparse_run *runs) {
+                        const ert_sparse_strip *strip, int64_t floats, ert_sparse_run *runs) {
   const ert_conv_geometry *g = &s->unflattened;
   size_t n = 0;
   for (int64_t i = 0, count; i < strip->columns; i += count) {
@@ -245,23 +256,22 @@ static size_t flat_runs(const ert_sparse_geometry *s, const ert_sparse_line *lin
     else
       runs[n++] = run;
   }
-  runs[n - 1].after += (size_t)(s->line - strip->columns);
+  runs[n - 1].after += (size_t)(floats - strip->columns);
   return n;
 }
 
-size_t ert_sparse_runs(const ert_sparse_geometry *s, const ert_strides *x, const ert_sparse_strip *strip,
+size_t ert_sparse_runs(const ert_sparse_geometry *s, const ert_strides *x, const ert_sparse_strip *strip, int64_t line,
                        ert_sparse_run *runs) {
   if (s->flat) {
     size_t n = 0;
-    for (int64_t i = 0; i < s->lines; i++) n += flat_runs(s, &s->at[i], x, strip, runs + n);
+    for (int64_t i = 0; i < s->lines; i++) n += flat_runs(s, &s->at[i], x, strip, line, runs + n);
     return n;
   }
   const ert_conv_geometry *g = &s->g;
   const int64_t depth = strip->depth * g->stride[0] - g->pad[0], row = strip->row * g->stride[1] - g->pad[1];
   const int64_t column = strip->column * g->stride[2] - g->pad[2];
-  const int64_t needed = ert_min64(strip->columns + s->reach, s->line);
+  const int64_t needed = ert_min64(strip->columns + s->reach, line);
   for (int64_t i = 0; i < s->lines; i++)
-    runs[i] =
-        run_of(g, x, depth + s->at[i].depth, row + s->at[i].row, column + s->at[i].column, needed, s->line - needed);
+    runs[i] = run_of(g, x, depth + s->at[i].depth, row + s->at[i].row, column + s->at[i].column, needed, line - needed);
   return (size_t)s->lines;
 }

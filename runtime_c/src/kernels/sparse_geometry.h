@@ -29,7 +29,8 @@ typedef struct ert_sparse_geometry {
   int64_t strips, segments; /* of one image, group and output depth; segments are cut evenly, in `unit`s of columns */
   int64_t unit;
   int64_t tile, tiles; /* channels of a tile, and how many there are */
-  int64_t lines, line; /* of a channel; floats of one */
+  int64_t lines, line; /* of a channel; floats of one, */
+  bool tailed;         /* and up to ERT_SPARSE_TAIL more, which lie apart: lines are whole vectors */
   int64_t runs;        /* that are copied of a channel, at most */
   ert_sparse_indices indexed;
   int64_t behind;        /* lines behind a tile that indices may lead to; none if they are gaps, which are proven */
@@ -61,8 +62,9 @@ typedef struct ert_sparse_strip {
 /* Strip `i` of strips * segments of one depth. */
 ert_sparse_strip ert_sparse_strip_at(const ert_sparse_geometry *s, int64_t depth, int64_t i);
 
-/* What is copied of each channel for a strip: at most s->runs runs, relative to the channel of an image of x. */
-size_t ert_sparse_runs(const ert_sparse_geometry *s, const ert_strides *x, const ert_sparse_strip *strip,
+/* What is copied of each channel for a strip, to lines of `line` floats: at most s->runs runs, relative to the channel of an
+ * image of x. */
+size_t ert_sparse_runs(const ert_sparse_geometry *s, const ert_strides *x, const ert_sparse_strip *strip, int64_t line,
                        ert_sparse_run *runs);
 
 /* Floats that are summed up for `rows` rows of `columns` outputs. */

@@ -194,6 +194,21 @@ def test_rows_of_every_width() -> None:
         check(Case(Conv((1, 1), (0, 0, 0, 0), (1, 1)), x, flat, bias, residual), channels=2)
 
 
+@pytest.mark.parametrize("size", [(1, 17), (6, 6), (7, 7), (9, 9), (10, 10)])
+def test_a_few_positions_behind_whole_vectors(size: tuple[int, int]) -> None:
+    """Up to four of them lie apart: of one tile or several, of inputs that are copied run by run."""
+    rng = np.random.default_rng(9)
+    height, width = size
+    for (kernel, stride), channels in itertools.product(((1, 1), (3, 1), (1, 2), (3, 2)), (3, 20, 40)):
+        pads = (kernel // 2,) * 4
+        x = random_array(rng, (2, 37, stride * (height - 1) + 1, stride * (width - 1) + 1), DType.F32)
+        w, bias = sparse(rng, 70, 37, kernel, kernel), random_array(rng, (70,), DType.F32)
+        residual = random_array(rng, (2, 70, height, width), DType.F32)
+        case = Case(Conv((stride, stride), pads, (1, 1)), x, w, bias, residual)
+        indexed, stored = (BYTES, WIDE, GAPS)[choice(rng, 0, 1, 2)], (DType.F32, DType.F16)[choice(rng, 0, 1)]
+        check(case, channels, 1 if kernel == 1 else 0, indexed, inplace=6, stored=stored, ordered=channels == 3)
+
+
 def test_strided_and_padded_pointwise() -> None:
     rng = np.random.default_rng(6)
     for strides, pads in (

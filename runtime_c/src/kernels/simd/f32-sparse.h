@@ -128,12 +128,23 @@ ERT_INLINE vh half_move(vh v, vh next) { return (vh)_mm256_alignr_epi32((__m256i
 #undef SPARSE_VECTOR
 #undef SPARSE_VL
 #undef SPARSE_COUNTS
+enum { SPARSE_TAIL_MOST = 6 * VL };
+#include "kernels/simd/f32-sparse-tail.h"
 #else
-enum { SPARSE_UNIT = VL, SPARSE_UNIT_MOST = SPARSE_MOST, SPARSE_UNIT_FOUR_MOST = SPARSE_FOUR_MOST };
+enum {
+  SPARSE_TAIL_MOST = 0,
+  SPARSE_UNIT = VL,
+  SPARSE_UNIT_MOST = SPARSE_MOST,
+  SPARSE_UNIT_FOUR_MOST = SPARSE_FOUR_MOST
+};
 #endif
 
 static void sparse_run(const ert_sparse *s) {
 #if ERT_VECTOR_BYTES == 64
+  if (s->x_tail) {
+    tail_functions[s->floats / VL][s->indexed][!s->first && !s->last](s);
+    return;
+  }
   const size_t halves = (s->floats + SPARSE_UNIT - 1) / SPARSE_UNIT;
   const size_t most = s->together == 1 ? SPARSE_UNIT_MOST : SPARSE_UNIT_FOUR_MOST;
   if ((s->rows > 1 && s->line % VL != 0) || (halves % 2 == 1 && halves <= most / SPARSE_UNIT)) {

@@ -1,8 +1,8 @@
 /* What an instruction set with vectors of ERT_VECTOR_BYTES fills a table with; included within the braces. */
 .dense = dense_run, .vector_columns = vector_columns, .vector_rows = vector_rows, .depthwise = depthwise_run,
     .depthwise_planar = depthwise_planar_run, .direct = direct_run,
-    .sparse_limits = {{VL, SPARSE_MOST, SPARSE_UNIT, SPARSE_UNIT_MOST},
-                      {VL, SPARSE_FOUR_MOST, SPARSE_UNIT, SPARSE_UNIT_FOUR_MOST}},
+    .sparse_limits = {{VL, SPARSE_MOST, SPARSE_UNIT, SPARSE_UNIT_MOST, SPARSE_TAIL_MOST},
+                      {VL, SPARSE_FOUR_MOST, SPARSE_UNIT, SPARSE_UNIT_FOUR_MOST, 0}},
     .sparse = sparse_run, .sparse_copy = sparse_copy, .sparse_widen = sparse_widen, .sparse_matrix = sparse_matrix,
     .unrolled_pack = unrolled_pack, .unrolled = unrolled_run, UNROLLED_MAKE, .winograd_input = winograd_input,
     .winograd_weights = winograd_weights, .winograd_multiply = winograd_multiply, .winograd_output = winograd_output,

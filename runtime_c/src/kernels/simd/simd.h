@@ -202,7 +202,7 @@ typedef struct ert_winograd_output {
 /* Inputs of a sparse convolution on their way to scratch (f32-sparse.h): of each channel the same runs: zeros, every
  * `step`-th float of the channel, zeros. They follow one another, and up to ERT_SPARSE_SLACK floats past the last run are
  * written; or each run of a channel is followed by that of the next one, all being `line` floats, which are whole vectors. */
-enum { ERT_SPARSE_SLACK = 16, ERT_SPARSE_WIDE_LINES = 2048, ERT_SPARSE_SORTED = 32 };
+enum { ERT_SPARSE_SLACK = 16, ERT_SPARSE_WIDE_LINES = 2048, ERT_SPARSE_SORTED = 32, ERT_SPARSE_TAIL = 4 };
 typedef struct ert_sparse_run {
   ptrdiff_t from; /* relative to a channel */
   size_t before, count, after;
@@ -232,6 +232,7 @@ static inline size_t ert_sparse_index_bytes(ert_sparse_indices indexed) {
 typedef struct ert_sparse {
   const float *x; /* aligned to vectors, as `line` is if there are several rows */
   size_t line;
+  const float *x_tail; /* [lines][ERT_SPARSE_TAIL]: what each line, of whole vectors, has behind them; or NULL */
   const float *values;
   const uint8_t *indices; /* lines of 16 bits are counted modulo ERT_SPARSE_WIDE_LINES */
   ert_sparse_indices indexed;
@@ -246,6 +247,7 @@ typedef struct ert_sparse {
   const float *bias; /* [filters], or NULL */
   float *sums;       /* between tiles: [filters][sums_filter] */
   size_t sums_filter;
+  float *sums_tail; /* [filters][ERT_SPARSE_TAIL] */
   float *y;
   const float *residual; /* may be y itself; or NULL */
   ptrdiff_t y_filter, y_row, residual_filter, residual_row;
@@ -342,9 +344,9 @@ typedef struct ert_sparse_matrix {
 } ert_sparse_matrix;
 
 /* How many floats of a filter a table sums up at once: up to `most`, lines being multiples of `vector`; or up to `unit_most`,
- * lines being multiples of `unit`. */
+ * lines being multiples of `unit`; or up to `tail_most` with a tail. */
 typedef struct ert_sparse_limits {
-  int64_t vector, most, unit, unit_most;
+  int64_t vector, most, unit, unit_most, tail_most;
 } ert_sparse_limits;
 
 /* How rows of n are normalised: to zero mean and unit variance, or unit mean square, and by element scaled and shifted
