@@ -246,8 +246,15 @@ static void sparse_copy_few(const ert_sparse_copy *copy) {
     }
 }
 
+#if ERT_VECTOR_BYTES == 64
+#include "kernels/simd/f32-sparse-narrow.h"
+#else
+static bool sparse_copy_narrow(const ert_sparse_copy *copy) { return (void)copy, false; }
+#endif
+
 /* Part by part, so that what a vector takes is found once for all channels; unless they are few. */
 static void sparse_copy(const ert_sparse_copy *copy) {
+  if (sparse_copy_narrow(copy)) return;
   if (copy->channels < SPARSE_BESIDE && copy->line == 0) {
     sparse_copy_few(copy);
     return;
