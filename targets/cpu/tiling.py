@@ -16,7 +16,7 @@ __all__ = ["Engine", "Tiling", "cycles", "tiling"]
 _MOST = {1: {16: 14, 8: 12, 4: 24}, 4: {16: 6, 8: 3, 4: 6}}  # vectors a filter, by filters together and lanes
 _HALF, _HALVES = 8, {1: 16, 4: 6}  # floats of the half vectors of 16 lanes, of which there may be so many
 _TAIL, _TAILED = 4, 6  # floats behind whole vectors of 16 lanes, of which there may be so many
-_TILE = 10 * 1024  # floats of the inputs of a tile of a flat strip
+_TILE, _TAILED_TILE = 10 * 1024, 12 * 1024  # floats of the inputs of a tile of a flat strip, and of one with tails
 _ROW = 64  # floats: shorter rows are not cut for the sake of more rows
 _MOST_ROWS = 16
 _NARROW = 16  # floats: tiles of longer lines have no more than bytes can tell
@@ -32,11 +32,13 @@ _FLAT_AGAIN, _FLAT_ROW = 3.3, 3.5  # of a row in a tile, likewise: few entries, 
 _OVERLAPPED, _SERIAL = 0.4, 0.7  # what part of an entry's latency rows do not hide; of each vector, besides
 _REMEMBERED = 2048  # ends of loops, of each layer of a network
 _CHEAP = 4.0  # of an entry, where three that are zeros cost less than a branch that is not foreseen
+_BEYOND = 0.35  # what part longer an entry takes for each time that a tile of rows is larger than the first cache
 _ASTRAY = 0.055  # what part longer an entry takes for each float of a vector that does not begin where vectors do
 _PUT = 3.5  # to store each vector of outputs of a strip of rows
 _LINE, _COPIED = 5.2, 4.0  # to begin a line, and to copy each vector of it
 _GATHERED = 1.8  # to copy each float with a stride of three or more, besides
-_RUN = {1: 2.2, 2: 5.0}  # to copy each row of positions of a flat strip that does not follow the one before, by stride
+_RUN = {1: 2.2, 2: 5.0}  # to copy each row of positions of a flat strip that does not follow the one before, by stride,
+_NARROW_RUN = 1.5  # or if it is a part of one vector
 _SPILLED = (
     1.6  # how many times the first cache a tile may take; not where blocks of channels are read one after another
 )
@@ -183,7 +185,7 @@ def _flat(g: Geometry, limits: _Limits, lines: int) -> _Strips:
     """All positions as one row, of which a tile has so many lines."""
     lanes, positions = limits.lanes, prod(g.out)
     wanted, whole = min(max(_TILE // lines, lanes), limits.most), positions // lanes
-    if whole > 0 and 0 < positions % lanes <= _TAIL and positions <= min(limits.tailed + _TAIL, wanted):
+    if whole > 0 and 0 < positions % lanes <= _TAIL and positions <= min(limits.tailed + _TAIL, _TAILED_TILE // lines):
         return _Strips(whole * lanes + _TAIL, 1, 1, whole + _FLAT_TAIL)
     half = lanes == 16 and wanted <= limits.halves and positions % lanes != 0
     unit = _HALF if half else lanes
@@ -229,14 +231,18 @@ def _cycles(g: Geometry, taps: Taps, density: float, engine: Engine, cut: Tiling
         found = entries * max(each, _OVERLAPPED * engine.latency * strips.chunks)
         found += rows * (_FLAT_AGAIN * vectors + _FLAT_ROW * strips.chunks)
     else:
+        beyond = 4 * strips.line * taps.lines * min(cut.channels, g.channels) / engine.l1_bytes - 1
         vector = (_VECTOR if block.filters == 1 else _SHARED) * _astray(taps, engine, strips)
+        vector *= 1 + _BEYOND * max(beyond, 0.0)
         serial = _OVERLAPPED * engine.latency * strips.chunks + _SERIAL * vectors / block.filters
         found = entries * max(vector * vectors, serial)
         found += rows * (_AGAIN * vectors + _GROUP[block.channels] * len(taps.shifts) * strips.chunks)
         found += g.filters * g.out[1] * -(-g.out[2] // engine.lanes) / engine.pace * _PUT
     copied = _COPIED / engine.lanes / engine.pace + (_GATHERED if g.stride[2] > 2 else 0)  # of a float
     apart = spread and (cut.rows == 0 or prod(g.stride) > 1)
-    runs = _RUN[min(g.stride[2], 2)] * prod(g.out[:2]) if apart else 0.0
+    narrow = g.stride[2] == 2 and g.out[2] * 2 <= engine.lanes == 16
+    run = _NARROW_RUN if narrow else _RUN[min(g.stride[2], 2)]
+    runs = run * prod(g.out[:2]) if apart else 0.0
     found += g.channels * taps.lines * (strips.strips * (_LINE + copied * strips.line) + runs)
     return g.images * g.groups * (1 if spread else g.out[0]) * found
 

@@ -6,7 +6,8 @@
 #include "kernels/partition.h"
 
 enum {
-  TILE_FLOATS = 10 * 1024,         /* the inputs of a tile nearly stay in the first-level cache */
+  TILE_FLOATS = 10 * 1024,         /* the inputs of a tile nearly stay in the first-level cache, */
+  TAILED_FLOATS = 12 * 1024,       /* lines with tails longer */
   CACHE_LINE = 64 / sizeof(float), /* floats */
   ROW_FLOATS = 64,                 /* rows are not cut for the sake of more rows below this */
   MOST_SHIFTS = 16,
@@ -125,7 +126,8 @@ static void cut_rows(ert_sparse_geometry *s, ert_sparse_limits limits) {
 static void cut_flat(ert_sparse_geometry *s, ert_sparse_limits limits) {
   const int64_t channels = ert_clamp64(s->g.channels, 1, s->tile), pixels = s->g.out[2];
   const int64_t wanted = ert_clamp64(TILE_FLOATS / (channels * s->lines), limits.vector, limits.most);
-  const int64_t rest = pixels % limits.vector, most_tailed = ert_min64(limits.tail_most + ERT_SPARSE_TAIL, wanted);
+  const int64_t rest = pixels % limits.vector;
+  const int64_t most_tailed = ert_min64(limits.tail_most + ERT_SPARSE_TAIL, TAILED_FLOATS / (channels * s->lines));
   s->tailed =
       !s->in_place && s->deep == 1 && rest > 0 && rest <= ERT_SPARSE_TAIL && pixels > rest && pixels <= most_tailed;
   if (s->tailed) {

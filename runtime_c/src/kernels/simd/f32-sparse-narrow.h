@@ -2,8 +2,6 @@
 #ifndef ERT_KERNELS_SIMD_F32_SPARSE_NARROW_H
 #define ERT_KERNELS_SIMD_F32_SPARSE_NARROW_H
 
-enum { NARROW_MOST = 4 /* pieces of a vector whose masks stay in registers */ };
-
 /* What a vector has of a run: which floats from `from` on are loaded, and to which lanes they go, from which places. */
 typedef struct narrow_piece {
   __m512i places;
@@ -28,13 +26,17 @@ ERT_INLINE void narrow_put(const ert_sparse_copy *copy, const narrow_piece *piec
                            size_t room) {
   const __mmask16 stored = (__mmask16)(room < VL ? (1u << room) - 1 : UINT16_MAX);
   const ptrdiff_t x_channel = copy->x_channel;
+  const size_t channels = copy->channels;
   const float *x = copy->x;
-  for (size_t c = 0; c < copy->channels; c++, x += x_channel, to += channel) {
+  narrow_piece own[VL]; /* which no store changes */
+#pragma GCC unroll 4
+  for (int i = 0; i < n; i++) own[i] = pieces[i];
+  for (size_t c = 0; c < channels; c++, x += x_channel, to += channel) {
     __m512 v = _mm512_setzero_ps();
 #pragma GCC unroll 4
     for (int i = 0; i < n; i++) {
-      const __m512 row = _mm512_maskz_loadu_ps(pieces[i].taken, x + pieces[i].from);
-      v = _mm512_mask_permutexvar_ps(v, pieces[i].lanes, pieces[i].places, row);
+      const __m512 row = _mm512_maskz_loadu_ps(own[i].taken, x + own[i].from);
+      v = _mm512_mask_permutexvar_ps(v, own[i].lanes, own[i].places, row);
     }
     _mm512_mask_storeu_ps(to, stored, v);
   }
@@ -47,7 +49,7 @@ static void narrow_store(const ert_sparse_copy *copy, const narrow_piece *pieces
   case 1: narrow_put(copy, pieces, 1, to, channel, room); break;
   case 2: narrow_put(copy, pieces, 2, to, channel, room); break;
   case 3: narrow_put(copy, pieces, 3, to, channel, room); break;
-  case NARROW_MOST: narrow_put(copy, pieces, NARROW_MOST, to, channel, room); break;
+  case 4: narrow_put(copy, pieces, 4, to, channel, room); break;
   default: narrow_put(copy, pieces, (int)n, to, channel, room);
   }
 }
