@@ -45,12 +45,23 @@ ERT_INLINE void narrow_put(const ert_sparse_copy *copy, const narrow_piece *piec
 static void narrow_store(const ert_sparse_copy *copy, const narrow_piece *pieces, size_t n, float *to, size_t channel,
                          size_t room) {
   switch (n) {
-  case 0: narrow_put(copy, pieces, 0, to, channel, room); break;
-  case 1: narrow_put(copy, pieces, 1, to, channel, room); break;
-  case 2: narrow_put(copy, pieces, 2, to, channel, room); break;
-  case 3: narrow_put(copy, pieces, 3, to, channel, room); break;
-  case 4: narrow_put(copy, pieces, 4, to, channel, room); break;
-  default: narrow_put(copy, pieces, (int)n, to, channel, room);
+    case 0:
+      narrow_put(copy, pieces, 0, to, channel, room);
+      break;
+    case 1:
+      narrow_put(copy, pieces, 1, to, channel, room);
+      break;
+    case 2:
+      narrow_put(copy, pieces, 2, to, channel, room);
+      break;
+    case 3:
+      narrow_put(copy, pieces, 3, to, channel, room);
+      break;
+    case 4:
+      narrow_put(copy, pieces, 4, to, channel, room);
+      break;
+    default:
+      narrow_put(copy, pieces, (int)n, to, channel, room);
   }
 }
 
@@ -62,8 +73,7 @@ static bool sparse_copy_narrow(const ert_sparse_copy *copy) {
     channel += run->before + run->count + run->after;
     longest = run->count > longest ? run->count : longest;
   }
-  if (copy->line > 0 || copy->channels < SPARSE_BESIDE || copy->n_runs * VL <= channel ||
-      longest * copy->step > VL)
+  if (copy->line > 0 || copy->channels < SPARSE_BESIDE || copy->n_runs * VL <= channel || longest * copy->step > VL)
     return false;
   narrow_piece pieces[VL];
   size_t at = 0, n = 0; /* of the vector that is put together */
