@@ -1,10 +1,18 @@
-/* Working memory: zeroed, aligned for huge pages where it is large enough for one, and refused without a crash. */
+/* Working memory: zeroed, aligned for huge pages where it is large enough for one, between pages that are there, and refused
+ * without a crash. */
 #include "platform/pages.h"
+
+#include <sys/mman.h>
 
 #include "base/fault.h"
 #include "test.h"
 
-enum { HUGE = 2 << 20 };
+enum { HUGE = 2 << 20, PAGE = 4096 };
+
+static bool there(uint8_t *at) {
+  unsigned char resident = 0;
+  return mincore(at - (uintptr_t)at % PAGE, 1, &resident) == 0 && (resident & 1) != 0 && *at == 0;
+}
 
 static void every_size(void) {
   static const size_t sizes[] = {0,        1,        4095,         4097,     HUGE / 2 - 1,     HUGE / 2,
@@ -13,10 +21,12 @@ static void every_size(void) {
     ert_pages pages;
     CHECK(ert_pages_open(sizes[i], "test", &pages) == EDGERT_OK);
     CHECK(pages.data != NULL && (uintptr_t)pages.data % (sizes[i] < HUGE ? 4096 : HUGE) == 0);
+    CHECK(there(pages.data - 1) && there(pages.data - 4 * PAGE));
     for (size_t at = 0; at < sizes[i]; at++) {
       CHECK(pages.data[at] == 0);
       pages.data[at] = 1;
     }
+    CHECK(there(pages.data + sizes[i]) && there(pages.data + sizes[i] + 3 * PAGE));
     ert_pages_close(pages);
   }
 }

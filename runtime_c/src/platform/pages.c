@@ -7,9 +7,9 @@
 #include "base/fault.h"
 
 enum {
-  HUGE = 2 << 20, /* of most systems; where they are larger, or there are none, it is only an alignment */
-  PAGE = 4096,    /* or more */
-  REACH = 4 * PAGE,
+  HUGE = 2 << 20,   /* of most systems; where they are larger, or there are none, it is only an alignment */
+  PAGE = 4096,      /* or more */
+  REACH = 4 * PAGE, /* of what is read beside a block */
 };
 
 #ifndef MADV_POPULATE_WRITE

@@ -234,6 +234,21 @@ def test_groups_of_any_filters() -> None:
     check(Case(Conv((1, 1), (1, 1, 1, 1), (1, 1), 2), x, w), channels=6, sizes=[9, 1, 10], seed=1)
 
 
+def test_values_of_a_place_that_fills_a_batch() -> None:
+    """It is that of the channel before, whoever writes such a stream."""
+    rng = np.random.default_rng(23)
+    x, w = random_array(rng, (1, 1, 7, 9), DType.F32), sparse(rng, 20, 1, 3, 3, zeros=0.2)
+    op, out = Conv((1, 1), (1, 1, 1, 1), (1, 1)), TensorType(DType.F32, (1, 20, 7, 9))
+    stream = encode(op, w, 1)
+    how = {"constants": CONSTANTS}
+    for isa in isas():
+        want = run_step("conv_unrolled", [x, *stream.operands], [out], stream.attributes, isa=isa, **how)[0]
+        for place in 1, 3:
+            operands = [stream.operands[0], stream.operands[1] + np.uint8(32 * place), *stream.operands[2:]]
+            y = run_step("conv_unrolled", [x, *operands], [out], stream.attributes, isa=isa, **how)[0]
+            assert y.tobytes() == want.tobytes(), isa
+
+
 def test_values_behind_one_displacement() -> None:
     """Batches of 0 to 112 values, more of them than a byte tells apart, and channels far apart."""
     rng = np.random.default_rng(9)

@@ -296,10 +296,15 @@ static void unrolled_list_loads(unrolled_rest *rest) {
   rest->near = _mm256_loadu_si256((const __m256i *)(const void *)near);
 }
 
-/* How many of a batch's places only fill it: no further on than those before. */
-static size_t unrolled_filling(uint32_t batch) {
+/* How many of the last places of a batch only fill it: they are no further on than those before, and of no value. */
+static size_t unrolled_filling(uint32_t batch, const uint8_t *owners, size_t n) {
   const uint32_t further = batch & 0x3f3f3f3f;
-  return further == 0 ? 3 : (size_t)__builtin_clz(further) / 8;
+  size_t places = further == 0 ? 1 : 4 - (size_t)__builtin_clz(further) / 8;
+  for (size_t i = 0; i < n; i++) {
+    const size_t place = (owners[i] >> 5 & 3) + 1u;
+    places = place > places ? place : places;
+  }
+  return 4 - places;
 }
 
 /* The batches of a tap, before `last`. */
@@ -368,7 +373,7 @@ ERT_INLINE void unrolled_make_batches(const ert_unrolled *u, unrolled_rest *rest
         p += 4 * UNROLLED_LOAD;
       }
     }
-    if (__builtin_expect(*batch << 2 >> 26 == 0, 0)) p -= unrolled_filling(*batch) * load;
+    if (__builtin_expect(*batch << 2 >> 26 == 0, 0)) p -= unrolled_filling(*batch, owner, n) * load;
     __m512i displaced = _mm512_add_epi64(first, _mm512_set1_epi64((long long)((uint64_t)at << 56)));
     size_t k = 0;
     do {
