@@ -26,7 +26,8 @@ static void every_size(void) {
       CHECK(pages.data[at] == 0);
       pages.data[at] = 1;
     }
-    CHECK(there(pages.data + sizes[i]) && there(pages.data + sizes[i] + 3 * PAGE));
+    if (sizes[i] % HUGE < HUGE / 2) /* else the rest of a huge page, which not every system has */
+      CHECK(there(pages.data + sizes[i]) && there(pages.data + sizes[i] + 3 * PAGE));
     ert_pages_close(pages);
   }
 }

@@ -15,8 +15,9 @@ typedef struct ert_pages {
 
 /* `bytes` of zeroed memory, owned by the caller: give it to ert_pages_close. *out is empty on failure. `what` names it in
  * the message. Huge pages appear when first used, each by a single fault; a rest of less than half a one is there at
- * once, in small ones. So the first run hardly waits for memory. Beside the block there are pages, too, of zeros: vectors
- * whose lanes beyond a tensor are masked reach there, and where no page is, padded 3x3 convolutions took 5 to 9 % longer. */
+ * once, in small ones. So the first run hardly waits for memory. Beside the block there are pages, too, of zeros (behind
+ * a block that ends within a huge page, the rest of that): vectors whose lanes beyond a tensor are masked reach there,
+ * and where no page is, padded 3x3 convolutions took 5 to 9 % longer. */
 edgert_status ert_pages_open(size_t bytes, const char *what, ert_pages *out);
 
 /* One that is empty is allowed. */
