@@ -81,3 +81,20 @@ def test_agree_on_contents() -> None:
         changed = bytearray(file)
         changed[rng.randrange(len(file))] ^= 1 << rng.randrange(8)
         assert expect_agreement(bytes(changed), 0, f"number {number}") != 0
+
+
+@pytest.mark.parametrize("text", ["\0", "\x01", "\x7f", "\x80", "\u07ff", "\u0800", "\ud7ff", "\uffff", "\U00010000"])
+def test_agree_on_texts(text: str) -> None:
+    """Characters of every length, whole and with each of their bits changed, at each place of a text."""
+    name = b"a model's long name"
+    file, wanted = assemble(description() | {"model": name.decode()}), text.encode()
+    at, found = file.index(name), set()
+    for place in range(len(name) - len(wanted) + 1):
+        for bit in range(-1, 8 * len(wanted)):
+            character = bytearray(wanted)
+            if bit >= 0:
+                character[bit // 8] ^= 1 << bit % 8
+            changed = bytearray(file)
+            changed[at + place : at + place + len(wanted)] = character
+            found.add(expect_agreement(sign(changed), 1, f"{bytes(character)!r} at {place}"))
+    assert len(found) == 2  # accepted and refused ones

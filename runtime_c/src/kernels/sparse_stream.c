@@ -7,21 +7,32 @@
 #include "base/dtype.h"
 #include "kernels/partition.h"
 
-/* The sum of the gaps of a row, eight at a time: rows are so short that a loop over bytes would mostly wait for its end,
- * which nobody can foresee. What lies behind them is loaded, too, up to `end`. */
-static int32_t sum_gaps(const uint8_t *gaps, uint8_t count, const uint8_t *end) {
+/* The sum of the gaps of a row, 32 at a time: rows are so short that a loop over them would mostly wait for its end, which
+ * nobody can foresee. What lies behind them is loaded, too, up to `end`. */
+static int32_t sum_gaps(const uint8_t *gaps, int32_t count, const uint8_t *end) {
+  static const uint64_t masks[8] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
   const uint64_t even = UINT64_C(0x00ff00ff00ff00ff);
   uint64_t sums = 0; /* four, of at most 64 gaps each */
-  for (int n = count; n > 0; n -= 8, gaps += 8) {
-    uint64_t eight = 0;
-    if (end - gaps >= 8)
-      memcpy(&eight, gaps, 8);
-    else
-      memcpy(&eight, gaps, (size_t)n);
-    if (n < 8) eight &= (UINT64_C(1) << 8 * n) - 1;
-    sums += (eight & even) + (eight >> 8 & even);
+  for (; count > 0 && end - gaps >= 32; count -= 32, gaps += 32) {
+    uint64_t of[4], mask[4];
+    memcpy(of, gaps, sizeof of);
+    memcpy(mask, (const uint8_t *)masks + 32 - (count < 32 ? count : 32), sizeof mask);
+    for (int i = 0; i < 4; i++) of[i] &= mask[i], sums += (of[i] & even) + (of[i] >> 8 & even);
   }
-  return (int32_t)(sums * UINT64_C(0x0001000100010001) >> 48);
+  int32_t sum = (int32_t)(sums * UINT64_C(0x0001000100010001) >> 48);
+  for (; count > 0; count--) sum += *gaps++;
+  return sum;
+}
+
+/* Entries of so many rows. */
+static int64_t entries(const ert_sparse_stream *s, const uint8_t *counts, int64_t rows) {
+  int64_t sum = 0;
+  if (s->groups == 1)
+    for (int64_t k = 0; k < rows; k++) sum += counts[k * s->counts_row];
+  else
+    for (int64_t k = 0; k < rows; k++)
+      for (int64_t i = 0; i < s->groups; i++) sum += counts[k * s->counts_row + i];
+  return sum;
 }
 
 /* In scratch any index finds a line; in x, where pointwise convolutions may read, not all are channels of the tile. */
@@ -44,9 +55,7 @@ static edgert_status prove_blocks(const ert_prepare *p, const ert_sparse_geometr
     for (int64_t block = 0; block * 16 < s->filters; block++) {
       const uint8_t *counts = s->counts + tile * s->counts_tile + block * rows * s->counts_row;
       const int64_t start = s->starts[tile * s->starts_tile + block];
-      int64_t count = 0;
-      for (int64_t k = 0; k < ert_min64(rows, s->filters / s->together - block * rows); k++)
-        for (int64_t i = 0; i < s->groups; i++) count += counts[k * s->counts_row + i];
+      const int64_t count = entries(s, counts, ert_min64(rows, s->filters / s->together - block * rows));
       if (start < 0 || start > stored || count > stored - start)
         return ert_reject(p, "non-zeros of a block of filters", "ones that are stored",
                           "%" PRId64 " from number %" PRId64 " on, of %" PRId64, count, start, stored);

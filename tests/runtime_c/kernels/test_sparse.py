@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -480,3 +481,40 @@ def test_sorted_rows_and_gaps_are_proven() -> None:
         indices[: stream.counts[0, 0, 1]] = 255
         with pytest.raises(Rejected, match="gaps of a row\nexpected to lines of its tile"):
             run(stream.counts, indices)
+
+
+def test_gaps_lead_just_to_the_last_line() -> None:
+    """Whichever row, of however many gaps, and whichever of its gaps lead there."""
+    rng = np.random.default_rng(14)
+    op = Conv((1, 1), (1, 1, 1, 1), (1, 1))
+    x, w = random_array(rng, (1, 40, 5, 5), DType.F32), random_array(rng, (40, 40, 3, 3), DType.F32)
+    w[rng.random(w.shape) < np.linspace(0, 1, 40)[:, None, None, None]] = 0
+    out, stream = TensorType(DType.F32, (1, 40, 5, 5)), encode(op, w, 40, 5, GAPS, SINGLE, ordered=False)
+    counts = stream.counts[0, :, 1:]
+    begins = np.cumsum(counts) - counts.ravel()
+    lengths = set()
+
+    def run(row: int, gaps: np.ndarray) -> None:
+        indices = stream.indices.copy()
+        indices[begins[row] : begins[row] + len(gaps)] = gaps
+        inputs = [x, stream.values, indices, stream.counts, stream.starts]
+        run_step("conv_sparse", inputs, [out], stream.attributes, isa=isas()[0], constants=CONSTANTS)
+
+    with pytest.raises(Rejected, match="to lines of its tile") as refused:
+        run(int(np.argmax(counts)), np.full(counts.max(), 255, np.uint8))
+    lines = int(re.findall(r" of (\d+)", str(refused.value))[-1])
+    for row, count in enumerate(counts.ravel().tolist()):
+        if count * 255 < lines:
+            continue
+        for _ in range(3):  # full gaps, one that is not, and none, in any order
+            gaps = np.zeros(count, np.uint8)
+            places = rng.permutation(count)
+            for place in places:
+                gaps[place] = min(lines - 1 - int(gaps.sum()), 255)
+            run(row, gaps)
+            gaps[np.flatnonzero(gaps < 255)[0]] += 1
+            with pytest.raises(Rejected, match="to lines of its tile"):
+                run(row, gaps)
+        lengths.add(count)
+    assert len(lengths) > 20
+    assert max(lengths) > 64
