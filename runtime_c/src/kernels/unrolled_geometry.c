@@ -126,7 +126,7 @@ static void choose(const ert_prepare *p, const ert_tensor *x, const ert_strides 
   s->in_place = s->kept || (agree && spread && (s->taps > 1 || few || near));
   s->packed = single && !s->in_place;
   s->rowed = !s->in_place && s->taps > 1 && rows_worth(p, s);
-  s->room = s->kept ? KEPT_ROOM : s->packed || (single && line) ? PACKED_ROOM : 0;
+  s->room = s->kept ? KEPT_ROOM : s->packed || s->rowed || (single && line) ? PACKED_ROOM : 0;
 }
 
 edgert_status ert_unrolled_geometry_read(const ert_prepare *p, const ert_strides *x, bool joined,

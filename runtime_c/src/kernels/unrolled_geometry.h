@@ -15,7 +15,8 @@
  * there is one tap, inputs are packed vector by vector as they are copied; or the first of a set of groups of filters keeps
  * them packed for the others. Sets are as many groups as have room for their instructions, and each vector goes through all of
  * them while the first-level cache has its inputs. Where there are several, and so few values that loads are what takes time,
- * rows are whole vectors, copied so that those of all channels are neighbours: few pages, and most vectors are lines. */
+ * rows are whole vectors, copied so that those of all channels are neighbours: few pages, and most vectors are lines. Groups
+ * are in sets then, too. */
 typedef struct ert_unrolled_geometry {
   ert_conv_geometry g;
   int64_t taps, tile, tiles; /* channels of a tile, and how many there are */

@@ -212,6 +212,8 @@ def test_inputs_that_are_copied_row_by_row(zeros: float, kernel: tuple[int, int]
             check(replace(case, residual=random_array(rng, case.output.shape, DType.F32)), channels)
     x, w = random_array(rng, (1, 600, 5, 28), DType.F32), sparse(rng, 5, 600, *kernel, zeros=zeros)
     check(Case(Conv((2, 2), (1, 1, 1, 1), (1, 1)), x, w), channels=600)  # more lines than one byte tells apart
+    x, w = random_array(rng, (1, 80, 9, 28), DType.F32), sparse(rng, 240, 80, *kernel, zeros=zeros)
+    check(Case(Conv((2, 2), (1, 1, 1, 1), (1, 1)), x, w), channels=40)  # several sets of groups
     volume, w = random_array(rng, (1, 20, 4, 6, 30), DType.F32), sparse(rng, 9, 20, 2, *kernel, zeros=zeros)
     check(Case(Conv((1, 2, 2), (1, 1, 1, 0, 1, 1), (1, 1, 1)), volume, w), channels=20)
 
