@@ -28,7 +28,7 @@ _HIDDEN, _FAR_HIDDEN = 4.0, 12.0  # values of an input behind which loading it h
 _ENDED = 1.5  # of a filter's sums, to begin and to store them
 _MADE, _PLACED, _GROUP = 0.5, 2.2, 500.0  # to make the instructions of a value, a load and a group
 _FILLING = 1.5  # places of a tap of a group that only fill its last batch of four, on average
-_RUN, _COPIED = 3.0, 4.5  # to begin a run, and to copy each vector of it
+_RUN, _COPIED, _SPREAD = 3.0, 4.5, 7.5  # to begin a run, and to copy each vector of it, row by row
 _GATHERED = 1.8  # to copy each float with a stride of three or more, besides
 
 
@@ -63,7 +63,8 @@ def _cycles(g: Geometry, of: Geometry, density: float) -> float:
     each += _ENDED * g.groups * g.filters * tiles
     filling = _FILLING * prod(g.kernel) * g.groups * len(sizes) * tiles
     made = _MADE * values + _PLACED * (places + filling) + _GROUP * g.groups * len(sizes) * tiles
-    copied = g.groups * g.channels * (_RUN * strips.runs + _COPIED * strips.floats / LANES)
+    vector = _SPREAD if strips.inputs == "rowed" else _COPIED
+    copied = g.groups * g.channels * (_RUN * strips.runs + vector * strips.floats / LANES)
     if g.stride[2] > 2:
         copied += g.groups * g.channels * _GATHERED * strips.floats
     return g.images * (each * strips.vectors + made * strips.count + copied)
