@@ -11,14 +11,14 @@ from packer.ir import SINGLE, Block
 from targets.cpu.cost.conv import Geometry
 from targets.cpu.sparse import BYTE_LINES, MOST_LINES, SORTED, UNSORTED, Order, Taps, taps_of
 
-__all__ = ["Engine", "Tiling", "cycles", "tiling"]
+__all__ = ["Engine", "Strips", "Tiling", "cycles", "strips_of", "tiling"]
 
 _MOST = {1: {16: 14, 8: 12, 4: 24}, 4: {16: 6, 8: 3, 4: 6}}  # vectors a filter, by filters together and lanes
 _HALF, _HALVES = 8, {1: 16, 4: 6}  # floats of the half vectors of 16 lanes, of which there may be so many
 _TAIL, _TAILED = 4, 6  # floats behind whole vectors of 16 lanes, of which there may be so many
 _TILE, _TAILED_TILE = 10 * 1024, 12 * 1024  # floats of the inputs of a tile of a flat strip, and of one with tails
 _ROW = 64  # floats: shorter rows are not cut for the sake of more rows
-_MOST_ROWS = 16
+_MOST_ROWS, _MOST_SHIFTS = 16, 16
 _NARROW = 16  # floats: tiles of longer lines have no more than bytes can tell
 
 # Cycles, fitted to 130 tilings of ResNet-50's layers at 90 % zeros, and to 770 of layers of 3 to 28 pixels a side at 80
@@ -77,7 +77,7 @@ class Tiling:
 
 
 @dataclass(frozen=True, slots=True)
-class _Strips:
+class Strips:
     """The strips of a plane of outputs: `line` floats of each line of inputs; together `chunks` times accumulators are
     begun, of `vectors` in all."""
 
@@ -124,14 +124,21 @@ def tiling(g: Geometry, density: float, engine: Engine, block: Block) -> Tiling 
 @lru_cache(maxsize=1 << 14)
 def cycles(g: Geometry, density: float, engine: Engine, cut: Tiling) -> float:
     """How long a convolution, or a part of the one that was tiled, computes."""
+    taps = taps_of(g.kernel, g.stride, g.dilation, cut.rows)
+    return _cycles(g, taps, density, engine, cut, strips_of(g, engine, cut))
+
+
+def strips_of(g: Geometry, engine: Engine, cut: Tiling) -> Strips:
+    """The strips of a convolution, or of a part of the one that was tiled; of each depth of the outputs, unless all
+    positions are one row."""
     limits, taps = _limits(engine, cut.block), taps_of(g.kernel, g.stride, g.dilation, cut.rows)
-    spread = _spread(g, cut.rows)
-    strips = _flat(g, limits, cut.channels * taps.lines) if spread else _strips(g, taps, limits, cut.rows)
-    return _cycles(g, taps, density, engine, cut, strips)
+    if _spread(g, cut.rows):
+        return _flat(g, limits, cut.channels * taps.lines)
+    return _strips(g, taps, limits, cut.rows)
 
 
 def _order(
-    g: Geometry, taps: Taps, density: float, engine: Engine, block: Block, channels: int, strips: _Strips
+    g: Geometry, taps: Taps, density: float, engine: Engine, block: Block, channels: int, strips: Strips
 ) -> Order:
     """Sorted if loops end so often that processors do not remember when, and rows then have neighbours of equal counts:
     those of one group, of several with few entries, or of several that are filled up, where entries of zero cost less
@@ -181,24 +188,24 @@ def _spread(g: Geometry, rows: int) -> bool:
     return rows == 0 or prod(g.kernel) == 1
 
 
-def _flat(g: Geometry, limits: _Limits, lines: int) -> _Strips:
+def _flat(g: Geometry, limits: _Limits, lines: int) -> Strips:
     """All positions as one row, of which a tile has so many lines."""
     lanes, positions = limits.lanes, prod(g.out)
     wanted, whole = min(max(_TILE // lines, lanes), limits.most), positions // lanes
     if whole > 0 and 0 < positions % lanes <= _TAIL and positions <= min(limits.tailed + _TAIL, _TAILED_TILE // lines):
-        return _Strips(whole * lanes + _TAIL, 1, 1, whole + _FLAT_TAIL)
+        return Strips(whole * lanes + _TAIL, 1, 1, whole + _FLAT_TAIL)
     half = lanes == 16 and wanted <= limits.halves and positions % lanes != 0
     unit = _HALF if half else lanes
     units = -(-positions // unit)
     strips = -(-units // (wanted // unit))
-    return _Strips(-(-units // strips) * unit, strips, strips, units * unit / lanes)
+    return Strips(-(-units // strips) * unit, strips, strips, units * unit / lanes)
 
 
-def _strips(g: Geometry, taps: Taps, limits: _Limits, rows: int) -> _Strips:
+def _strips(g: Geometry, taps: Taps, limits: _Limits, rows: int) -> Strips:
     """Strips of rows, each a segment of the columns; of as many rows at a time as fit the registers."""
     height, width = g.out[1:]
     lanes, most, reach = limits.lanes, limits.most, taps.shifts[0]
-    behind = reach if len(taps.shifts) > 1 else 0
+    behind = reach if _shifted(taps) else 0
     phases = {k * g.dilation[2] % g.stride[2] for k in range(g.kernel[2])}
     before = [max(0, -(-(g.pad[2] - phase) // g.stride[2])) for phase in phases]
     zeros = [min(width + reach, (g.inside[2] - 1 + g.pad[2] - phase) // g.stride[2] + 1) for phase in phases]
@@ -211,15 +218,16 @@ def _strips(g: Geometry, taps: Taps, limits: _Limits, rows: int) -> _Strips:
     narrow = lanes == 16 and rows > 1 and half < whole and half * rows <= limits.halves
     line = half if narrow else whole
     chunk = max(1, min(rows, most // line))
+    chunk = -(-rows // -(-rows // chunk))
     chunks, vectors, unit = 0, 0.0, _HALF if lanes == 16 else lanes
     for own in [rows] * (height // rows) + [height % rows]:
         pieces = -(-own // chunk)
         chunks += pieces
         vectors += (max(0, own - pieces) * line + pieces * min(line, _up(-(-width // segments) + behind, unit))) / lanes
-    return _Strips(line, -(-height // rows) * segments, chunks * segments, vectors * segments)
+    return Strips(line, -(-height // rows) * segments, chunks * segments, vectors * segments)
 
 
-def _cycles(g: Geometry, taps: Taps, density: float, engine: Engine, cut: Tiling, strips: _Strips) -> float:
+def _cycles(g: Geometry, taps: Taps, density: float, engine: Engine, cut: Tiling, strips: Strips) -> float:
     block = cut.block
     rows = g.filters // block.filters * -(-g.channels // cut.channels)  # of all tiles
     entries = density * g.filters * g.channels * prod(g.kernel) / block.filters
@@ -247,13 +255,17 @@ def _cycles(g: Geometry, taps: Taps, density: float, engine: Engine, cut: Tiling
     return g.images * g.groups * (1 if spread else g.out[0]) * found
 
 
-def _astray(taps: Taps, engine: Engine, strips: _Strips) -> float:
-    """How many times longer an entry takes as vectors of some groups begin anywhere. If groups are one column apart,
-    accumulators are shifted instead."""
-    if taps.shifts == tuple(reversed(range(len(taps.shifts)))):
+def _astray(taps: Taps, engine: Engine, strips: Strips) -> float:
+    """How many times longer an entry takes as vectors of some groups begin anywhere."""
+    if len(taps.shifts) == 1 or _shifted(taps):
         return 1.0
     unit = engine.lanes if strips.line % engine.lanes == 0 else _HALF
     return 1 + _ASTRAY * unit * sum(shift % unit != 0 for shift in taps.shifts) / len(taps.shifts)
+
+
+def _shifted(taps: Taps) -> bool:
+    """Whether accumulators are shifted from group to group, which are one column apart."""
+    return 1 < len(taps.shifts) <= _MOST_SHIFTS and taps.shifts == tuple(reversed(range(len(taps.shifts))))
 
 
 def _up(n: int, unit: int) -> int:

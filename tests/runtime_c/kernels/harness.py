@@ -277,6 +277,22 @@ def run_step(
     return [t.value() for t in targets]
 
 
+def cut_by(
+    function: str, results: int, inputs: Sequence[np.ndarray], output: TensorType, attributes: Sequence[Attribute],
+    *isa: bytes,
+) -> list[int]:  # fmt: skip
+    """How a kernel would cut a step: what a function of cuts.c finds."""
+    types = [*types_of(inputs), output]
+    buffers = [_Buffer(t, Layout.PLANAR, x, None, True) for t, x in zip(types, [*inputs, None], strict=True) if t]
+    pointers = (ctypes.POINTER(_Tensor) * len(buffers))(*[ctypes.pointer(b.tensor) for b in buffers])
+    outputs = ctypes.byref(pointers, ctypes.sizeof(ctypes.c_void_p) * len(inputs))
+    table = (_Attribute * len(attributes))(*map(_attribute, attributes))
+    found = (ctypes.c_int64 * results)()
+    status = getattr(library(), function)(*isa, pointers, len(inputs), outputs, table, len(table), found)
+    assert status == 0, library().edgert_last_error().decode()
+    return list(found)
+
+
 def run_partitions(
     kernel: str,
     inputs: Sequence[np.ndarray | None],
