@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/checked.h"
 #include "base/fault.h"
 
 /* Maps piece after piece of a file in memory twice. */
@@ -17,20 +18,21 @@ static bool map_pieces(int file, uint8_t *memory, uint8_t *run, size_t piece, si
   return true;
 }
 
-bool ert_code_open(uint8_t *memory, size_t piece, size_t at, size_t bytes, uint32_t pieces, ert_pages *out,
+bool ert_code_open(const uint8_t *beside, size_t piece, size_t bytes, uint32_t pieces, ert_pages *out, ptrdiff_t *at,
                    ptrdiff_t *shift) {
   *out = (ert_pages){NULL, NULL, 0};
-  *shift = 0;
-  if (ert_fault(ERT_OPERATION_ALLOCATE)) return false;
+  *at = *shift = 0;
+  size_t mapped;
+  if (ert_fault(ERT_OPERATION_ALLOCATE) || !ert_multiply(2 * piece, pieces, &mapped)) return false;
   const int file = memfd_create("edgert", MFD_CLOEXEC);
   if (file < 0) return false;
-  const size_t mapped = piece * pieces; /* as much as the memory itself, which exists */
-  void *run = MAP_FAILED;
+  uint8_t *memory = MAP_FAILED; /* of addresses; there is nothing between pieces */
   if (ftruncate(file, (off_t)(bytes * pieces)) == 0)
-    run = mmap(NULL, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (run != MAP_FAILED) {
-    *out = (ert_pages){run, run, mapped};
-    if (map_pieces(file, memory + at, run, piece, bytes, pieces)) *shift = (uint8_t *)run - (memory + at);
+    memory = mmap(NULL, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory != MAP_FAILED) {
+    *out = (ert_pages){memory, memory, mapped};
+    if (map_pieces(file, memory, memory + mapped / 2, piece, bytes, pieces))
+      *at = memory - beside, *shift = (ptrdiff_t)(mapped / 2);
   }
   close(file);
   return *shift != 0;

@@ -36,22 +36,22 @@ static edgert_status choose_isa(const char *isa, const ert_simd **out) {
                   ert_format("'%.40s'", isa ? isa : "").s);
 }
 
-/* Behind the scratch of each worker is memory for the code of its tasks, if steps want any; where that cannot be executed,
- * they do without. */
+/* Each worker has a piece of scratch, and memory for the code of its tasks if steps want any, which lies apart: scratch would
+ * not be huge pages around it. Where memory cannot be executed, steps do without. */
 static edgert_status open_scratch(edgert_session *session, size_t scratch, size_t code) {
-  size_t piece, bytes = 0, total;
+  size_t total;
   const uint32_t workers = ert_pool_workers(session->pool);
   const size_t unit = code > 0 ? ERT_CODE_UNIT : ERT_ALIGNMENT;
-  if (!ert_align_up(scratch, unit, &scratch) || !ert_align_up(code, unit, &bytes) || !ert_add(scratch, bytes, &piece) ||
-      !ert_multiply(piece, workers, &total))
-    total = piece = SIZE_MAX; /* which the allocation refuses */
-  session->scratch_bytes = piece;
+  if (!ert_align_up(code, unit, &code) || !ert_align_up(scratch > code ? scratch : code, unit, &scratch) ||
+      !ert_multiply(scratch, workers, &total))
+    total = SIZE_MAX; /* which the allocation refuses */
+  session->scratch_bytes = scratch;
   ERT_TRY(ert_pages_open(total, "scratch memory", &session->scratch));
-  ptrdiff_t shift;
-  if (code == 0 || !ert_code_open(session->scratch.data, piece, scratch, bytes, workers, &session->code, &shift))
+  ptrdiff_t at, shift;
+  if (code == 0 || !ert_code_open(session->scratch.data, scratch, code, workers, &session->code, &at, &shift))
     return EDGERT_OK;
   for (uint32_t i = 0; i < session->plan->n_steps; i++) {
-    session->plan->steps[i].code = (ptrdiff_t)scratch;
+    session->plan->steps[i].code = at;
     session->plan->steps[i].executable = shift;
   }
   return EDGERT_OK;

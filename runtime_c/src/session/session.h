@@ -25,7 +25,7 @@ struct edgert_session {
   uint64_t device_bytes; /* of the arena on the device */
   ert_pages scratch;     /* one piece for every worker */
   size_t scratch_bytes;  /* of one piece, a multiple of 64 */
-  ert_pages code;        /* where pieces of scratch can be executed; empty if no step wants that */
+  ert_pages code;        /* that each worker writes and executes; empty if no step wants that */
   ert_pool *pool;
   ert_schedule *schedule;
   ert_profile *profile; /* NULL: nobody looks */

@@ -53,17 +53,15 @@ static edgert_status run_with_code(ert_step *step, int64_t begin, int64_t end, u
     return EDGERT_OK;
   }
   const size_t bytes = (step->code_bytes + ERT_CODE_UNIT - 1) / ERT_CODE_UNIT * ERT_CODE_UNIT;
-  ert_pages memory, code;
-  ERT_TRY(ert_pages_open(bytes, "code", &memory));
-  if (ert_code_open(memory.data, bytes, 0, bytes, 1, &code, &step->executable)) {
-    memset(memory.data, 0xCC, bytes); /* traps */
-    step->code = memory.data - scratch;
+  ert_pages code;
+  if (ert_code_open(scratch, bytes, bytes, 1, &code, &step->code, &step->executable)) {
+    uint8_t *memory = scratch + step->code;
+    memset(memory, 0xCC, bytes); /* traps */
     step->kernel->run(step, begin, end, scratch);
     for (size_t i = step->code_bytes; i < bytes; i++)
-      if (memory.data[i] != 0xCC) abort(); /* more code than asked for */
+      if (memory[i] != 0xCC) abort(); /* more code than asked for */
   }
   ert_pages_close(code);
-  ert_pages_close(memory);
   return step->executable ? EDGERT_OK : ert_fail(EDGERT_ERROR_OUT_OF_MEMORY, "memory to execute", "some", "none");
 }
 
