@@ -34,9 +34,10 @@ class Row:
     """One engine on one network.
 
     `floor_ms`: operations on weights other than zero at the peak of all threads. `page_in_ms`: to map our bundle and
-    touch its pages. Errors against float64: `error`, the largest of the outputs, as a part of the largest output;
-    `rms_error`, root mean square. `slow_turns` count though the cores were far from each other, for want of better
-    ones. `failed`: why the engine does not count, or nothing; then all times are 0.
+    touch its pages, and those of as much new memory as a session has. Errors against float64: `error`, the largest of
+    the outputs, as a part of the largest output; `rms_error`, root mean square. `slow_turns` count though the cores
+    were far from each other, for want of better ones. `failed`: why the engine does not count, or nothing; then all
+    times are 0.
     """
 
     network: str
@@ -113,7 +114,7 @@ def show(rows: Sequence[Row]) -> None:
     _show_reduced(speedups)
     table(
         f"opening (ours hashed), first run, memory, size, error (root mean square over {BASE}'s); 1e6 bytes; "
-        "start: opening and first run, less page-in, in steady runs",
+        "start: opening and first run, in steady runs and page-ins (of the bundle and of new memory)",
         [
             "network",
             "threads",
@@ -139,7 +140,7 @@ def show(rows: Sequence[Row]) -> None:
                 _ms(r.first_ms),
                 _ms(r.page_in_ms) if r.page_in_ms else "",
                 _ms(r.ms),
-                f"{(r.open_ms + r.first_ms - r.page_in_ms) / r.ms:.2f}" if r.page_in_ms else "",
+                f"{(r.open_ms + r.first_ms) / (r.ms + r.page_in_ms):.2f}" if r.page_in_ms else "",
                 r.peak_mb,
                 r.file_mb,
                 f"{r.error:.0e}",
