@@ -15,8 +15,8 @@ static bool there(uint8_t *at) {
 }
 
 static void every_size(void) {
-  static const size_t sizes[] = {0,        1,        4095,         4097,     HUGE / 4 - 1,     HUGE / 4,
-                                 HUGE - 1, HUGE + 1, HUGE * 5 / 4, 3 * HUGE, 3 * HUGE + 64000, 4 * HUGE - 1};
+  static const size_t sizes[] = {0,        1,        4095,         4097,     HUGE / 8 - 1,     HUGE / 8,
+                                 HUGE - 1, HUGE + 1, HUGE * 9 / 8, 3 * HUGE, 3 * HUGE + 64000, 4 * HUGE - 1};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
     ert_pages pages;
     CHECK(ert_pages_open(sizes[i], "test", &pages) == EDGERT_OK);
@@ -26,7 +26,7 @@ static void every_size(void) {
       CHECK(pages.data[at] == 0);
       pages.data[at] = 1;
     }
-    if (sizes[i] % HUGE < HUGE / 4) /* else the rest of a huge page, which not every system has */
+    if (sizes[i] % HUGE < HUGE / 8) /* else the rest of a huge page, which not every system has */
       CHECK(there(pages.data + sizes[i]) && there(pages.data + sizes[i] + 3 * PAGE));
     ert_pages_close(pages);
   }

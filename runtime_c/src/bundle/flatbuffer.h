@@ -36,7 +36,7 @@ extern const ert_schema_table ert_schema[ERT_TABLE_COUNT];
  * once for each reference. `data` is 8-byte aligned. Offsets in messages are offsets in the file: `base` is data's. */
 edgert_status ert_flatbuffer_verify(const uint8_t *data, uint64_t length, uint64_t base);
 
-/* ---- access to a verified buffer; nothing fails ---- */
+/* ---- access to a verified buffer; nothing fails, and it is so frequent that it is inline ---- */
 
 /* A table: where it begins. */
 typedef const uint8_t *ert_table;
@@ -46,18 +46,64 @@ typedef struct ert_vector {
   uint32_t count;
 } ert_vector;
 
-ert_table ert_root(const uint8_t *data);
+#define ERT_LOAD(type, at) (*(const type *)(const void *)(at)) /* everything is aligned, as verified */
 
-/* Fields by id (ERT_FIELD_...): the value, or what stands for an absent one: `otherwise`, "" or an empty vector. */
-uint8_t ert_u8(ert_table table, uint32_t field, uint8_t otherwise);
-uint32_t ert_u32(ert_table table, uint32_t field, uint32_t otherwise);
-uint64_t ert_u64(ert_table table, uint32_t field, uint64_t otherwise);
-float ert_f32(ert_table table, uint32_t field, float otherwise);
-const char *ert_string(ert_table table, uint32_t field);
-ert_vector ert_items(ert_table table, uint32_t field);
+/* Where an offset stored at `at` leads. */
+static inline const uint8_t *ert_follow(const uint8_t *at) { return at + ERT_LOAD(uint32_t, at); }
+
+static inline ert_table ert_root(const uint8_t *data) { return ert_follow(data); }
+
+/* Where a field is, by its id (ERT_FIELD_...); NULL if it is absent. */
+static inline const uint8_t *ert_field(ert_table table, uint32_t field) {
+  const uint8_t *vtable = table - ERT_LOAD(int32_t, table);
+  if (4 + 2 * field + 2 > ERT_LOAD(uint16_t, vtable)) return NULL;
+  const uint16_t offset = ERT_LOAD(uint16_t, vtable + 4 + 2 * field);
+  return offset ? table + offset : NULL;
+}
+
+/* Fields: the value, or what stands for an absent one: `otherwise`, "" or an empty vector. */
+static inline uint8_t ert_u8(ert_table table, uint32_t field, uint8_t otherwise) {
+  const uint8_t *at = ert_field(table, field);
+  return at ? *at : otherwise;
+}
+
+static inline uint32_t ert_u32(ert_table table, uint32_t field, uint32_t otherwise) {
+  const uint8_t *at = ert_field(table, field);
+  return at ? ERT_LOAD(uint32_t, at) : otherwise;
+}
+
+static inline uint64_t ert_u64(ert_table table, uint32_t field, uint64_t otherwise) {
+  const uint8_t *at = ert_field(table, field);
+  return at ? ERT_LOAD(uint64_t, at) : otherwise;
+}
+
+static inline float ert_f32(ert_table table, uint32_t field, float otherwise) {
+  const uint8_t *at = ert_field(table, field);
+  return at ? ERT_LOAD(float, at) : otherwise;
+}
+
+static inline const char *ert_string(ert_table table, uint32_t field) {
+  const uint8_t *at = ert_field(table, field);
+  return at ? (const char *)ert_follow(at) + 4 : "";
+}
+
+static inline ert_vector ert_items(ert_table table, uint32_t field) {
+  static const uint64_t nothing;
+  const uint8_t *at = ert_field(table, field);
+  if (!at) return (ert_vector){&nothing, 0};
+  at = ert_follow(at);
+  return (ert_vector){at + 4, ERT_LOAD(uint32_t, at)};
+}
 
 /* Elements of a vector of tables or texts; index < count. */
-ert_table ert_item(ert_vector tables, uint32_t index);
-const char *ert_text_item(ert_vector texts, uint32_t index);
+static inline ert_table ert_item(ert_vector tables, uint32_t index) {
+  return ert_follow((const uint8_t *)tables.data + 4 * (size_t)index);
+}
+
+static inline const char *ert_text_item(ert_vector texts, uint32_t index) {
+  return (const char *)ert_follow((const uint8_t *)texts.data + 4 * (size_t)index) + 4;
+}
+
+#undef ERT_LOAD
 
 #endif

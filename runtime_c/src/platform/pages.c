@@ -24,7 +24,7 @@ static void touch(const volatile uint8_t *begin, const volatile uint8_t *end) {
 edgert_status ert_pages_open(size_t bytes, const char *what, ert_pages *out) {
   *out = (ert_pages){NULL, NULL, 0};
   size_t whole = bytes / HUGE * HUGE, mapped;
-  if (bytes - whole >= HUGE / 4) whole += HUGE; /* costs less time than many small ones, and not much memory */
+  if (bytes - whole >= HUGE / 8) whole += HUGE; /* costs less time than many small ones, and not much memory */
   void *mapping = MAP_FAILED;
   /* What the alignment leaves over stays address space. */
   if (ert_add(bytes, 2 * REACH + (whole > 0 ? 2 * HUGE : 0), &mapped) && !ert_fault(ERT_OPERATION_ALLOCATE))

@@ -14,7 +14,7 @@ typedef struct ert_pages {
 } ert_pages;
 
 /* `bytes` of zeroed memory, owned by the caller: give it to ert_pages_close. *out is empty on failure. `what` names it in
- * the message. Huge pages appear when first used, each by a single fault; a rest of less than a quarter is there at
+ * the message. Huge pages appear when first used, each by a single fault; a rest of less than an eighth is there at
  * once, in small ones. So the first run hardly waits for memory. Beside the block there are pages, too, of zeros (behind
  * a block that ends within a huge page, the rest of that): vectors whose lanes beyond a tensor are masked reach there,
  * and where no page is, padded 3x3 convolutions took 5 to 9 % longer. */
