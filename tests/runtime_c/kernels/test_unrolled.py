@@ -225,6 +225,21 @@ def test_images_larger_than_a_strip() -> None:
     check(Case(Conv((1, 1), (2, 2, 2, 2), (1, 1)), x, w), channels=40)
 
 
+def test_sums_of_tiles_are_rounded_apart() -> None:
+    """Of many channels in several tiles, errors are those of a tile's sums, not of all that was added up before."""
+    rng = np.random.default_rng(24)
+    x, w = rng.random((1, 512, 8, 16), np.float32), sparse(rng, 30, 512, 3, 3, zeros=0.9)
+    case = Case(Conv((1, 1), (1, 1, 1, 1), (1, 1)), x, w)
+    for isa, walk in itertools.product(isas(), (False, True)):
+        errors = []
+        for tile in (512, 32):
+            stream = encode(case.op, w, tile)
+            inputs, how = [x, *stream.operands], {"isa": isa, "walk": walk, "constants": CONSTANTS}
+            y = run_step("conv_unrolled", inputs, [case.output], stream.attributes, **how)[0]
+            errors.append(np.sqrt(((y - case.want) ** 2).mean()))
+        assert errors[1] < errors[0] / 2, isa
+
+
 def test_groups_of_any_filters() -> None:
     """Of every size from 1 to 28, in any order of a batch's values."""
     rng = np.random.default_rng(8)

@@ -45,8 +45,9 @@ static void unrolled_run_group(const ert_unrolled *u) {
       const float *residual = u->residual ? u->residual + at->residual + (ptrdiff_t)filter * u->residual_filter : NULL;
       for (size_t lane = 0, to = 0; lane < ERT_UNROLLED_LANES; lane++) {
         if (!(at->valid >> lane & 1)) continue;
-        float sum = u->first ? u->bias ? u->bias[filter] : 0.0f : sums[lane];
+        float sum = u->first && u->bias ? u->bias[filter] : 0.0f;
         sum = unrolled_sum(u, filter, u->x + at->x, u->masks + v * u->taps, lane, sum);
+        if (!u->first) sum += sums[lane];
         if (!u->last) {
           sums[lane] = sum;
           continue;

@@ -166,10 +166,12 @@ static uint8_t *unrolled_next(const ert_unrolled *u, const unrolled_frame *f, ui
   return UNROLLED_PUT(p, "\x41\x5f\x41\x5e\x41\x5d\x41\x5c\x5d\x5b\xc3"); /* pop r15 to r12, rbp, rbx; ret */
 }
 
-/* Each output: add the residual, limit, store. Where outputs move together, lanes that are none are left out. */
+/* Each output: add the sum of the tiles before and the residual, limit, store. Where outputs move together, lanes that are
+ * none are left out. */
 static uint8_t *unrolled_finish(const ert_unrolled *u, uint8_t *p, bool whole) {
   const int mask = whole ? 0 : 2;
   for (int f = ERT_UNROLLED_FILTERS - 1; f >= 0; f--) {
+    if (!u->first) p = unrolled_evex(p, unrolled_plus, f, f, RDX, f * 64, 0);
     if (!u->last) {
       p = unrolled_evex(p, unrolled_store, f, 0, RCX, f * 64, 0);
       continue;
@@ -196,9 +198,7 @@ static uint8_t *unrolled_make_frame(const ert_unrolled *u) {
   f->each[1] = (size_t)(p - f->part) / ERT_UNROLLED_FILTERS;
   f->begin = p = unrolled_next(u, f, p);
   for (int i = ERT_UNROLLED_FILTERS - 1; i >= 0; i--)
-    if (!u->first)
-      p = unrolled_evex(p, unrolled_load, i, 0, RDX, i * 64, 0);
-    else if (u->bias)
+    if (u->first && u->bias)
       p = unrolled_evex(p, unrolled_splat, i, 0, RDX, i * 4, 0);
     else
       p = UNROLLED_PUT(unrolled_evex(p, unrolled_xor, i, i, -1 - i, 0, 0), "\x0f\x1f\x40\x00"); /* nop of four bytes */
