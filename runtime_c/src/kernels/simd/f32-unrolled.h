@@ -44,16 +44,14 @@ static void unrolled_pack(const ert_unrolled_pack *pack) {
   }
 }
 
-/* Sums begin with the bias, or in tiles behind the first one with nothing. */
-ERT_INLINE void unrolled_begin(const ert_unrolled *u, float (*acc)[ERT_UNROLLED_LANES]) {
-  for (size_t f = 0; f < u->n_filters; f++)
-    for (int i = 0; i < V16; i++) vstore(acc[f] + i * VL, vsplat(u->first && u->bias ? u->bias[f] : 0.0f));
-}
-
-/* Those of the tiles before are added at the end: errors of rounding grow with how much has been added up already. */
+/* The bias, or the sums of the tiles before, are added at the end: errors of rounding grow with what was added up already. */
 ERT_INLINE void unrolled_add_before(const ert_unrolled *u, const float *sums, float (*acc)[ERT_UNROLLED_LANES]) {
   for (size_t f = 0; f < u->n_filters; f++, sums += ERT_UNROLLED_LANES)
-    for (int i = 0; i < ERT_UNROLLED_LANES; i += VL) vstore(acc[f] + i, vload(acc[f] + i) + vload(sums + i));
+    for (int i = 0; i < ERT_UNROLLED_LANES; i += VL)
+      if (!u->first)
+        vstore(acc[f] + i, vload(acc[f] + i) + vload(sums + i));
+      else if (u->bias)
+        vstore(acc[f] + i, vload(acc[f] + i) + vsplat(u->bias[f]));
 }
 
 /* The inputs that are there, and zeros for the others. */
@@ -121,12 +119,11 @@ ERT_INLINE void unrolled_end(const ert_unrolled *u, const ert_unrolled_vector *a
 }
 
 ERT_INLINE void unrolled_walk_group(const ert_unrolled *u) {
-  float acc[ERT_UNROLLED_FILTERS][ERT_UNROLLED_LANES];
   for (size_t v = 0; v < u->n_vectors; v++) {
     float *sums = u->sums + v * u->n_filters * ERT_UNROLLED_LANES;
-    unrolled_begin(u, acc);
+    float acc[ERT_UNROLLED_FILTERS][ERT_UNROLLED_LANES] = {0};
     unrolled_add(u, u->x + u->vectors[v].x, u->masks + v * u->taps, acc);
-    if (!u->first) unrolled_add_before(u, sums, acc);
+    unrolled_add_before(u, sums, acc);
     if (u->last)
       unrolled_end(u, u->vectors + v, acc);
     else

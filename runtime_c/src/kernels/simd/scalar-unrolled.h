@@ -15,10 +15,10 @@ static void unrolled_pack(const ert_unrolled_pack *pack) {
   }
 }
 
-static float unrolled_sum(const ert_unrolled *u, size_t filter, const float *x, const uint16_t *masks, size_t lane,
-                          float sum) {
+static float unrolled_sum(const ert_unrolled *u, size_t filter, const float *x, const uint16_t *masks, size_t lane) {
   const uint32_t *batch = u->batches;
   size_t value = 0;
+  float sum = 0;
   for (size_t tap = 0; tap < u->taps; tap++) {
     const char *from = (const char *)(x + lane) + u->offsets[tap];
     for (const uint32_t *last = batch + u->tap_batches[tap]; batch < last; batch++) {
@@ -45,9 +45,11 @@ static void unrolled_run_group(const ert_unrolled *u) {
       const float *residual = u->residual ? u->residual + at->residual + (ptrdiff_t)filter * u->residual_filter : NULL;
       for (size_t lane = 0, to = 0; lane < ERT_UNROLLED_LANES; lane++) {
         if (!(at->valid >> lane & 1)) continue;
-        float sum = u->first && u->bias ? u->bias[filter] : 0.0f;
-        sum = unrolled_sum(u, filter, u->x + at->x, u->masks + v * u->taps, lane, sum);
-        if (!u->first) sum += sums[lane];
+        float sum = unrolled_sum(u, filter, u->x + at->x, u->masks + v * u->taps, lane);
+        if (!u->first)
+          sum += sums[lane];
+        else if (u->bias)
+          sum += u->bias[filter];
         if (!u->last) {
           sums[lane] = sum;
           continue;

@@ -30,7 +30,7 @@ enum {
   UNROLLED_HI = 29,
   UNROLLED_REACH = 256, /* values that a displacement of one byte tells apart */
   UNROLLED_BACK = 512,  /* bytes that it reaches back */
-  UNROLLED_BEGIN = 10,  /* bytes that begin a sum */
+  UNROLLED_BEGIN = 6,   /* bytes that begin a sum */
   UNROLLED_LOAD = 10,   /* of a load, of one that is near, and of a multiply-add */
   UNROLLED_NEAR_LOAD = 7,
   UNROLLED_PRODUCT = 8,
@@ -52,14 +52,16 @@ static size_t unrolled_bytes(size_t taps, size_t batches, size_t values, size_t 
          (kept > 0 ? (batches * 4 + kept * 2) * UNROLLED_LOAD : 0);
 }
 
-/* An operation of one of the opcode maps, with its mandatory prefix. */
+/* An operation of one of the opcode maps, with its mandatory prefix; and 16 if one float of memory is for all lanes. */
 typedef struct unrolled_op {
-  uint8_t map, prefix, code;
+  uint8_t map, prefix, code, one;
 } unrolled_op;
 
-static const unrolled_op unrolled_load = {1, 0, 0x10}, unrolled_store = {1, 0, 0x11}, unrolled_plus = {1, 0, 0x58},
-                         unrolled_least = {1, 0, 0x5d}, unrolled_most = {1, 0, 0x5f}, unrolled_splat = {2, 1, 0x18},
-                         unrolled_compress = {2, 1, 0x8a}, unrolled_xor = {1, 1, 0xef};
+static const unrolled_op unrolled_load = {1, 0, 0x10, 0}, unrolled_store = {1, 0, 0x11, 0},
+                         unrolled_plus = {1, 0, 0x58, 0}, unrolled_plus_one = {1, 0, 0x58, 16},
+                         unrolled_least = {1, 0, 0x5d, 0}, unrolled_most = {1, 0, 0x5f, 0},
+                         unrolled_splat = {2, 1, 0x18, 0}, unrolled_compress = {2, 1, 0x8a, 0},
+                         unrolled_xor = {1, 1, 0xef, 0};
 
 /* An instruction of 512 bits: destination (or source of a store), first operand (0: none), and memory at base + disp32, or
  * register number -1 - base; under a mask (0: none), whose other lanes become zeros. */
@@ -70,7 +72,7 @@ ERT_INLINE uint8_t *unrolled_evex(uint8_t *p, unrolled_op op, int to, int first,
   *p++ = (uint8_t)((~to >> 3 & 1) << 7 | (base < 0 ? ~rm >> 4 & 1 : 1) << 6 | (~rm >> 3 & 1) << 5 |
                    (~to >> 4 & 1) << 4 | op.map);
   *p++ = (uint8_t)((~first & 15) << 3 | 4 | op.prefix);
-  *p++ = (uint8_t)((zeroed ? 0x80 : 0) | 0x40 | (~first >> 4 & 1) << 3 | mask);
+  *p++ = (uint8_t)((zeroed ? 0x80 : 0) | 0x40 | op.one | (~first >> 4 & 1) << 3 | mask);
   *p++ = op.code;
   *p++ = (uint8_t)((base < 0 ? 0xc0 : 0x80) | (to & 7) << 3 | (rm & 7));
   if (base < 0) return p;
@@ -166,12 +168,15 @@ static uint8_t *unrolled_next(const ert_unrolled *u, const unrolled_frame *f, ui
   return UNROLLED_PUT(p, "\x41\x5f\x41\x5e\x41\x5d\x41\x5c\x5d\x5b\xc3"); /* pop r15 to r12, rbp, rbx; ret */
 }
 
-/* Each output: add the sum of the tiles before and the residual, limit, store. Where outputs move together, lanes that are
- * none are left out. */
+/* Each output: add the bias, or the sum of the tiles before, and the residual; limit, store. Where outputs move together,
+ * lanes that are none are left out. */
 static uint8_t *unrolled_finish(const ert_unrolled *u, uint8_t *p, bool whole) {
   const int mask = whole ? 0 : 2;
   for (int f = ERT_UNROLLED_FILTERS - 1; f >= 0; f--) {
-    if (!u->first) p = unrolled_evex(p, unrolled_plus, f, f, RDX, f * 64, 0);
+    if (!u->first)
+      p = unrolled_evex(p, unrolled_plus, f, f, RDX, f * 64, 0);
+    else if (u->bias)
+      p = unrolled_evex(p, unrolled_plus_one, f, f, RDX, f * 4, 0);
     if (!u->last) {
       p = unrolled_evex(p, unrolled_store, f, 0, RCX, f * 64, 0);
       continue;
@@ -197,12 +202,8 @@ static uint8_t *unrolled_make_frame(const ert_unrolled *u) {
   p = unrolled_finish(u, p, false);
   f->each[1] = (size_t)(p - f->part) / ERT_UNROLLED_FILTERS;
   f->begin = p = unrolled_next(u, f, p);
-  for (int i = ERT_UNROLLED_FILTERS - 1; i >= 0; i--)
-    if (u->first && u->bias)
-      p = unrolled_evex(p, unrolled_splat, i, 0, RDX, i * 4, 0);
-    else
-      p = UNROLLED_PUT(unrolled_evex(p, unrolled_xor, i, i, -1 - i, 0, 0), "\x0f\x1f\x40\x00"); /* nop of four bytes */
-  p = UNROLLED_PUT(p, "\x41\xff\x67");                                                          /* jmp [r15 + body] */
+  for (int i = ERT_UNROLLED_FILTERS - 1; i >= 0; i--) p = unrolled_evex(p, unrolled_xor, i, i, -1 - i, 0, 0);
+  p = UNROLLED_PUT(p, "\x41\xff\x67"); /* jmp [r15 + body] */
   *p++ = (uint8_t)offsetof(unrolled_call, body);
   return p;
 }
