@@ -14,15 +14,20 @@ edgert_status ert_test_unrolled_cut(ert_tensor **in, uint32_t n_in, ert_tensor *
 edgert_status ert_test_sparse_cut(const char *isa, ert_tensor **in, uint32_t n_in, ert_tensor **out,
                                   const ert_attribute *attributes, uint32_t n_attributes, int64_t found[3]);
 
+static ert_step step_of(ert_tensor **in, uint32_t n_in, ert_tensor **out, const ert_attribute *attributes,
+                        uint32_t n_attributes) {
+  return (ert_step){.in = (const ert_tensor *const *)in,
+                    .out = out,
+                    .attributes = attributes,
+                    .n_in = n_in,
+                    .n_out = 1,
+                    .n_attributes = n_attributes,
+                    .node = "test"};
+}
+
 edgert_status ert_test_unrolled_cut(ert_tensor **in, uint32_t n_in, ert_tensor **out, const ert_attribute *attributes,
                                     uint32_t n_attributes, int64_t found[7]) {
-  ert_step step = {.in = (const ert_tensor *const *)in,
-                   .out = out,
-                   .attributes = attributes,
-                   .n_in = n_in,
-                   .n_out = 1,
-                   .n_attributes = n_attributes,
-                   .node = "test"};
+  ert_step step = step_of(in, n_in, out, attributes, n_attributes);
   ert_prepare prepare = {.step = &step, .workers = 1};
   ert_strides x, y, residual;
   ert_unrolled_geometry s = {0};
@@ -45,13 +50,7 @@ edgert_status ert_test_unrolled_cut(ert_tensor **in, uint32_t n_in, ert_tensor *
 
 edgert_status ert_test_sparse_cut(const char *isa, ert_tensor **in, uint32_t n_in, ert_tensor **out,
                                   const ert_attribute *attributes, uint32_t n_attributes, int64_t found[3]) {
-  ert_step step = {.in = (const ert_tensor *const *)in,
-                   .out = out,
-                   .attributes = attributes,
-                   .n_in = n_in,
-                   .n_out = 1,
-                   .n_attributes = n_attributes,
-                   .node = "test"};
+  ert_step step = step_of(in, n_in, out, attributes, n_attributes);
   ert_prepare prepare = {.step = &step, .simd = ert_simd_find(isa), .workers = 1};
   ert_sparse_geometry s = {0};
   ERT_TRY(ert_sparse_geometry_read(&prepare, true, &s));

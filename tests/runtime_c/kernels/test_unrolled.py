@@ -240,6 +240,18 @@ def test_sums_of_tiles_are_rounded_apart() -> None:
         assert errors[1] < errors[0] / 2, isa
 
 
+def test_the_bias_is_added_to_whole_sums() -> None:
+    """A large one is rounded once, not with each product."""
+    rng = np.random.default_rng(25)
+    x, w = rng.random((1, 64, 8, 16), np.float32), sparse(rng, 30, 64, 3, 3, zeros=0.5)
+    case = Case(Conv((1, 1), (1, 1, 1, 1), (1, 1)), x, w, np.full(30, 1000, np.float32))
+    stream = encode(case.op, w, 64)
+    for isa, walk in itertools.product(isas(), (False, True)):
+        inputs, how = [x, *stream.operands, case.bias], {"isa": isa, "walk": walk, "constants": CONSTANTS}
+        y = run_step("conv_unrolled", inputs, [case.output], stream.attributes, **how)[0]
+        assert np.abs(y - case.want).max() < 0.51 * np.spacing(np.float32(y.max())), isa
+
+
 def test_groups_of_any_filters() -> None:
     """Of every size from 1 to 28, in any order of a batch's values."""
     rng = np.random.default_rng(8)

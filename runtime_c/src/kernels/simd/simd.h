@@ -232,9 +232,9 @@ static inline size_t ert_sparse_index_bytes(ert_sparse_indices indexed) {
 typedef struct ert_sparse {
   const float *x; /* aligned to vectors, as `line` is if there are several rows */
   size_t line;
-  const float
-      *x_tail; /* [lines][ERT_SPARSE_TAIL]: what each line, of whole vectors, has behind them, of as many floats as
-                        * are `floats`, `line` and `sums_filter`; or NULL */
+  /* [lines][ERT_SPARSE_TAIL]: what each line, of whole vectors, has behind them, of as many floats as are `floats`, `line`
+   * and `sums_filter`; or NULL */
+  const float *x_tail;
   const float *values;
   const uint8_t *indices; /* lines of 16 bits are counted modulo ERT_SPARSE_WIDE_LINES */
   ert_sparse_indices indexed;
