@@ -2,7 +2,7 @@
 file(GLOB EDGERT_SOURCES CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} src/base/*.c src/bundle/*.c src/kernels/*.c
      src/backends/cuda/*.c src/session/*.c)
 list(APPEND EDGERT_SOURCES src/platform/cache.c src/platform/clock.c src/platform/code.c src/platform/cores.c src/platform/cpu.c src/platform/file.c
-     src/platform/pages.c src/platform/sha256.c src/platform/thread.c src/kernels/simd/i8-scalar.c
+     src/platform/sha256.c src/platform/thread.c src/kernels/simd/i8-scalar.c
      src/kernels/simd/i8-select.c src/kernels/simd/select.c src/kernels/simd/simd-scalar.c)
 
 # edgert_isa_source(file flags...): a source that only runs where the processor has what the flags ask for.

@@ -157,10 +157,10 @@ static bool isolate(guarded_step *g, ert_step *step) {
 }
 
 /* Isolates and prepares a step as a session does. */
-static outcome prepare(const ert_plan *plan, ert_table program, guarded_step *g, ert_step *step, const ert_simd *simd,
-                       uint32_t workers) {
+static outcome prepare(const ert_plan *plan, ert_table program, guarded_step *g, ert_step *step, ert_room *room,
+                       const ert_simd *simd, uint32_t workers) {
   ert_step original = *step;
-  ert_prepare p = {.step = step, .simd = simd, .workers = workers};
+  ert_prepare p = {.step = step, .room = room, .simd = simd, .workers = workers};
   if (ert_plan_expect_suited(&p) != EDGERT_OK || step->kernel->device) return OUTCOME_REFUSED;
   if (!isolate(g, step)) return OUTCOME_LARGE;
   if (step->kernel->prepare(&p) != EDGERT_OK) return OUTCOME_REFUSED;
@@ -212,12 +212,12 @@ static bool is_small(const ert_plan *plan) {
   return sum <= MOST_RUN_BYTES;
 }
 
-static outcome run_plan(ert_plan *plan, ert_table program, guarded_step *guards, const ert_simd *simd, uint32_t workers,
-                        void (*ran)(const char *)) {
+static outcome run_plan(ert_plan *plan, ert_table program, guarded_step *guards, ert_room *room, const ert_simd *simd,
+                        uint32_t workers, void (*ran)(const char *)) {
   uint32_t cores = ert_u32(program, ERT_FIELD_PROGRAM_CORES, 1), most = workers < cores ? workers : cores;
   for (uint32_t i = 0; i < plan->n_steps; i++) {
     uint32_t own = plan->turns[i].core == ERT_ALL_CORES ? most : 1;
-    outcome found = prepare(plan, program, &guards[i], &plan->steps[i], simd, own);
+    outcome found = prepare(plan, program, &guards[i], &plan->steps[i], room, simd, own);
     if (found != OUTCOME_RAN) return found;
   }
   for (uint32_t i = 0; i < plan->n_steps; i++) {
@@ -231,6 +231,7 @@ outcome run_guarded(const edgert_bundle *bundle, const char *isa, uint32_t worke
                     void (*ran)(const char *)) {
   ert_table program;
   ert_plan *plan;
+  ert_room room = {.count = 0};
   edgert_session_options options = {.struct_size = sizeof options, .threads = workers};
   if (ert_program_choose(bundle, &options, &program) != EDGERT_OK) return OUTCOME_REFUSED;
   uint64_t arena_bytes = ert_u64(program, ERT_FIELD_PROGRAM_ARENA_BYTES, 0);
@@ -238,21 +239,21 @@ outcome run_guarded(const edgert_bundle *bundle, const char *isa, uint32_t worke
   uint8_t *arena = exactly(arena_bytes);
   fill(arena, arena_bytes, (uint8_t)(1 + below(d, ERT_DTYPE_COUNT - 1)), d);
   outcome found = OUTCOME_REFUSED;
-  if (ert_plan_open(bundle, program, arena, 0, &plan) == EDGERT_OK) {
+  if (ert_plan_open(bundle, program, arena, 0, &room, &plan) == EDGERT_OK) {
     guarded_step *guards = calloc(plan->n_steps ? plan->n_steps : 1, sizeof *guards);
     found = OUTCOME_LARGE;
     if (guards && is_small(plan)) {
       bind_all(plan, plan->inputs, plan->n_inputs, d);
       bind_all(plan, plan->outputs, plan->n_outputs, d);
-      found = run_plan(plan, program, guards, ert_simd_find(isa), workers, ran);
+      found = run_plan(plan, program, guards, &room, ert_simd_find(isa), workers, ran);
       for (uint32_t i = 0; i < plan->n_steps; i++)
         for (uint32_t k = 0; k < guards[i].n_islands; k++) free(guards[i].islands[k].memory);
       free_all(plan->inputs, plan->n_inputs);
       free_all(plan->outputs, plan->n_outputs);
     }
     free(guards);
-    ert_plan_close(plan);
   }
+  ert_room_close(&room);
   free(arena);
   return found;
 }

@@ -1,6 +1,6 @@
-/* Working memory: zeroed, aligned for huge pages where it is large enough for one, between pages that are there, and refused
+/* Blocks of memory: zeroed, of whole pages, huge ones where there is enough for one, between pages that are there, and refused
  * without a crash. */
-#include "platform/pages.h"
+#include "base/pages.h"
 
 #include <sys/mman.h>
 
@@ -15,21 +15,32 @@ static bool there(uint8_t *at) {
 }
 
 static void every_size(void) {
-  static const size_t sizes[] = {0,        1,        4095,         4097,     HUGE / 8 - 1,     HUGE / 8,
+  static const size_t sizes[] = {0,        1,        4095,         4097,     ERT_PAGES_SMALL,  ERT_PAGES_SMALL + 1,
                                  HUGE - 1, HUGE + 1, HUGE * 9 / 8, 3 * HUGE, 3 * HUGE + 64000, 4 * HUGE - 1};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
     ert_pages pages;
     CHECK(ert_pages_open(sizes[i], "test", &pages) == EDGERT_OK);
-    CHECK(pages.data != NULL && (uintptr_t)pages.data % (sizes[i] < HUGE ? 4096 : HUGE) == 0);
-    CHECK(there(pages.data - 1) && there(pages.data - 4 * PAGE));
-    for (size_t at = 0; at < sizes[i]; at++) {
+    const size_t page = sizes[i] > ERT_PAGES_SMALL ? HUGE : PAGE;
+    CHECK(pages.data != NULL && (uintptr_t)pages.data % page == 0);
+    CHECK(pages.bytes >= sizes[i] && pages.bytes < sizes[i] + page && pages.bytes % page == 0);
+    CHECK(there(pages.data - 1) && there(pages.data - ERT_PAGES_BESIDE));
+    CHECK(there(pages.data + pages.bytes) && there(pages.data + pages.bytes + ERT_PAGES_BESIDE - 1));
+    for (size_t at = 0; at < pages.bytes; at++) {
       CHECK(pages.data[at] == 0);
       pages.data[at] = 1;
     }
-    if (sizes[i] % HUGE < HUGE / 8) /* else the rest of a huge page, which not every system has */
-      CHECK(there(pages.data + sizes[i]) && there(pages.data + sizes[i] + 3 * PAGE));
     ert_pages_close(pages);
   }
+}
+
+static void appear(void) {
+  ert_pages pages;
+  CHECK(ert_pages_open(16 * PAGE, "test", &pages) == EDGERT_OK);
+  ert_pages_touch(pages.data + 3 * PAGE, pages.data + 4 * PAGE + 1);
+  ert_pages_appear(pages.data + 9 * PAGE, pages.data + 10 * PAGE + 1);
+  CHECK(there(pages.data + 3 * PAGE) && there(pages.data + 4 * PAGE));
+  CHECK(there(pages.data + 9 * PAGE) && there(pages.data + 10 * PAGE));
+  ert_pages_close(pages);
 }
 
 static bool refuse(ert_operation operation) { return operation == ERT_OPERATION_ALLOCATE; }
@@ -47,6 +58,7 @@ static void refused(void) {
 
 int main(void) {
   RUN(every_size);
+  RUN(appear);
   RUN(refused);
   return 0;
 }

@@ -21,8 +21,9 @@ static const char *text_of(const made *steps, uint32_t count, uint32_t workers) 
     turns[i] = (ert_turn){steps[i].core, steps[i].phase};
   }
   ert_plan plan = {.steps = made_steps, .turns = turns, .n_steps = count};
+  ert_room room = {.count = 0};
   ert_schedule *schedule;
-  CHECK(ert_schedule_open(&plan, workers, &schedule) == EDGERT_OK);
+  CHECK(ert_schedule_open(&plan, workers, &room, &schedule) == EDGERT_OK);
   char *end = text;
   for (uint32_t worker = 0; worker < workers; worker++) {
     for (size_t i = schedule->first[worker]; i < schedule->first[worker + 1]; i++) {
@@ -34,7 +35,7 @@ static const char *text_of(const made *steps, uint32_t count, uint32_t workers) 
     }
     end += sprintf(end, "\n");
   }
-  ert_schedule_close(schedule);
+  ert_room_close(&room);
   return text;
 }
 

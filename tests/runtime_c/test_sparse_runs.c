@@ -1,6 +1,7 @@
 /* Sparse kernels give every worker as many non-zeros, not as many filters, where they share a step by filters. */
 #include "base/alloc.h"
 #include "base/kernel.h"
+#include "base/room.h"
 #include "kernels/simd/simd.h"
 #include "test.h"
 
@@ -27,14 +28,15 @@ static ert_tensor tensor_of(edgert_dtype dtype, void *data, size_t element, uint
 
 /* Prepares the step for two workers, runs the tasks of the first one, and tells what share of the non-zeros it took. */
 static double share_of_first(ert_step *step, const float *y, int64_t stride) {
-  ert_prepare prepare = {.step = step, .simd = ert_simd_find("scalar"), .workers = WORKERS};
+  ert_room room = {.count = 0};
+  ert_prepare prepare = {.step = step, .room = &room, .simd = ert_simd_find("scalar"), .workers = WORKERS};
   CHECK(step->kernel && prepare.simd && step->kernel->prepare(&prepare) == EDGERT_OK);
   CHECK(step->tasks >= WORKERS && step->tasks % WORKERS == 0);
   void *scratch;
   CHECK(ert_allocate(step->scratch_bytes, "scratch", &scratch) == EDGERT_OK);
   step->kernel->run(step, 0, step->tasks / WORKERS, scratch);
   ert_free(scratch);
-  ert_free(step->state);
+  ert_room_close(&room);
   double own = 0, all = 0;
   for (int64_t k = 0; k < FILTERS; k++) {
     if (y[k * stride] != 0) own += (double)entries_of(k);

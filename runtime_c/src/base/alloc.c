@@ -1,4 +1,4 @@
-/* The only place that allocates memory, working memory (platform/pages.c) aside: calloc, aligned to cache lines. */
+/* The only place that allocates memory, that of sessions (base/pages.c) aside: calloc, aligned to cache lines. */
 #include "base/alloc.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* The only place that allocates memory, working memory (platform/pages.h) aside. */
+/* The only place that allocates memory, that of sessions (base/room.h) aside. */
 #ifndef ERT_BASE_ALLOC_H
 #define ERT_BASE_ALLOC_H
 

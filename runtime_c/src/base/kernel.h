@@ -54,6 +54,7 @@ typedef struct ert_attribute {
 
 struct ert_device;
 struct ert_kernel;
+struct ert_room;
 struct ert_simd;
 
 /* A step of a program. Absent optional inputs are NULL. */
@@ -65,7 +66,7 @@ typedef struct ert_step {
   uint32_t n_in, n_out, n_attributes;
   uint32_t index;       /* position in the program, for messages */
   const char *node;     /* name of the first ONNX node, for messages */
-  void *state;          /* owned by the session; what prepare computed for run */
+  void *state;          /* in the session's room; what prepare computed for run */
   size_t scratch_bytes; /* 0 until prepare sets it: scratch one task needs, 64-byte aligned when run is called */
   int64_t tasks;        /* 0 until prepare sets it: number of independent tasks; 0: there is nothing to run */
   size_t code_bytes;    /* 0 until prepare sets it: memory that one task writes instructions to and runs them from */
@@ -76,6 +77,7 @@ typedef struct ert_step {
 /* What prepare may use. */
 typedef struct ert_prepare {
   ert_step *step;
+  struct ert_room *room;       /* where its state goes */
   const struct ert_simd *simd; /* kernels of the instruction set chosen at load */
   struct ert_device *device;   /* the program's (backends); NULL: it has none */
   uint32_t workers;            /* threads that will run the tasks */
@@ -101,7 +103,7 @@ const ert_kernel *ert_kernel_find(const char *name);
 
 /* ---- helpers for prepare (base/prepare.c) ---- */
 
-/* Zeroed memory of `bytes` that lives as long as the session, stored in step->state. */
+/* Zeroed memory of `bytes` that lives as long as the room, stored in step->state. */
 edgert_status ert_state(ert_prepare *p, size_t bytes, void **out);
 
 /* The first output may lie exactly over this input, if that has its element type, layout and size. */

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/kernel.h"
+#include "base/room.h"
 #include "base/status.h"
 
 static edgert_status reject(const ert_prepare *p, const char *what, const char *expected, const char *got) {
@@ -25,8 +25,7 @@ edgert_status ert_reject(const ert_prepare *p, const char *what, const char *exp
 }
 
 edgert_status ert_state(ert_prepare *p, size_t bytes, void **out) {
-  ert_free(p->step->state);
-  edgert_status status = ert_allocate(bytes, "state of a step", out);
+  edgert_status status = ert_room_take(p->room, bytes, "state of a step", out);
   p->step->state = *out;
   return status;
 }
@@ -93,7 +92,7 @@ edgert_status ert_expect_same_type(const ert_prepare *p, const ert_tensor *a, co
 const ert_attribute *ert_attribute_find(const ert_prepare *p, const char *name) {
   const ert_step *s = p->step;
   for (uint32_t i = 0; i < s->n_attributes; i++)
-    if (strcmp(s->attributes[i].name, name) == 0) return &s->attributes[i];
+    if (*s->attributes[i].name == *name && strcmp(s->attributes[i].name, name) == 0) return &s->attributes[i];
   return NULL;
 }
 

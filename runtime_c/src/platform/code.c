@@ -20,7 +20,7 @@ static bool map_pieces(int file, uint8_t *memory, uint8_t *run, size_t piece, si
 
 bool ert_code_open(const uint8_t *beside, size_t piece, size_t bytes, uint32_t pieces, ert_pages *out, ptrdiff_t *at,
                    ptrdiff_t *shift) {
-  *out = (ert_pages){NULL, NULL, 0};
+  *out = (ert_pages){NULL, 0, NULL, 0};
   *at = *shift = 0;
   size_t mapped;
   if (ert_fault(ERT_OPERATION_ALLOCATE) || !ert_multiply(2 * piece, pieces, &mapped)) return false;
@@ -30,7 +30,7 @@ bool ert_code_open(const uint8_t *beside, size_t piece, size_t bytes, uint32_t p
   if (ftruncate(file, (off_t)(bytes * pieces)) == 0)
     memory = mmap(NULL, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory != MAP_FAILED) {
-    *out = (ert_pages){memory, memory, mapped};
+    *out = (ert_pages){memory, mapped, memory, mapped};
     if (map_pieces(file, memory, memory + mapped / 2, piece, bytes, pieces))
       *at = memory - beside, *shift = (ptrdiff_t)(mapped / 2);
   }

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "platform/pages.h"
+#include "base/pages.h"
 
 /* `pieces` pieces of memory, `bytes` each, that are `piece` apart: the first one lies `*at` behind `beside`, and can be
  * executed `*shift` further on; no page is both written and executed at one address. `piece` is at least `bytes`;

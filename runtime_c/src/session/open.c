@@ -1,5 +1,6 @@
 /* Opening a session: choose a program, allocate, let every kernel prove its step, start the threads. */
 #include <inttypes.h>
+#include <stdatomic.h>
 
 #include "backends/cuda/driver.h"
 #include "base/alloc.h"
@@ -46,9 +47,9 @@ static edgert_status open_scratch(edgert_session *session, size_t scratch, size_
       !ert_multiply(scratch, workers, &total))
     total = SIZE_MAX; /* which the allocation refuses */
   session->scratch_bytes = scratch;
-  ERT_TRY(ert_pages_open(total, "scratch memory", &session->scratch));
+  ERT_TRY(ert_room_take(&session->room, total, "scratch memory", (void **)&session->scratch));
   ptrdiff_t at, shift;
-  if (code == 0 || !ert_code_open(session->scratch.data, scratch, code, workers, &session->code, &at, &shift))
+  if (code == 0 || !ert_code_open(session->scratch, scratch, code, workers, &session->code, &at, &shift))
     return EDGERT_OK;
   for (uint32_t i = 0; i < session->plan->n_steps; i++) {
     session->plan->steps[i].code = at;
@@ -63,8 +64,11 @@ static edgert_status prepare_steps(edgert_session *session, ert_table program) {
   for (uint32_t i = 0; i < session->plan->n_steps; i++) {
     ert_step *step = &session->plan->steps[i];
     bool shared = session->plan->turns[i].core == ERT_ALL_CORES;
-    ert_prepare prepare = {
-        .step = step, .simd = session->simd, .device = session->device, .workers = shared ? workers : 1};
+    ert_prepare prepare = {.step = step,
+                           .room = &session->room,
+                           .simd = session->simd,
+                           .device = session->device,
+                           .workers = shared ? workers : 1};
     ERT_TRY(ert_plan_expect_suited(&prepare));
     if (step->kernel->device && session->plan->turns[i].core != 0)
       return ert_reject(&prepare, "core of a step on the device", "0", "%" PRIu32, session->plan->turns[i].core);
@@ -114,6 +118,24 @@ static edgert_status prepare(edgert_session *session, ert_table program) {
   return ert_device_end(session->device, true, status);
 }
 
+/* What the workers of a session do while it is opened. */
+typedef struct opening {
+  edgert_session *session;
+  ert_table program;
+  edgert_status status; /* of what the caller does */
+  atomic_size_t at;     /* where in the arena the next pages are that nobody has touched */
+} opening;
+
+/* The caller proves the steps. Meanwhile, and then with him, the others make the pages of the arena appear. */
+static void open_together(void *context, uint32_t worker) {
+  enum { PIECE = 2 << 20 };
+  opening *o = context;
+  if (worker == 0) o->status = prepare(o->session, o->program);
+  const size_t end = o->session->arena_bytes;
+  for (size_t at; (at = atomic_fetch_add(&o->at, PIECE)) < end;)
+    ert_pages_appear(o->session->arena + at, o->session->arena + (end - at < PIECE ? end : at + PIECE));
+}
+
 /* As many workers as the program has cores, or the caller allows threads. */
 static edgert_status start_workers(edgert_session *session, ert_table program, uint32_t threads) {
   uint32_t workers = session->cores < threads ? session->cores : threads, cpus[ERT_MOST_CORES];
@@ -130,13 +152,20 @@ static edgert_status build(edgert_session *session, const edgert_bundle *bundle,
   session->target = ert_string(program, ERT_FIELD_PROGRAM_TARGET);
   session->cores = ert_u32(program, ERT_FIELD_PROGRAM_CORES, 1);
   session->arena_bytes = ert_u64(program, ERT_FIELD_PROGRAM_ARENA_BYTES, 0);
-  ERT_TRY(ert_pages_open(session->arena_bytes, "arena", &session->arena));
+  ERT_TRY(ert_room_take(&session->room, session->arena_bytes, "arena", (void **)&session->arena));
   ERT_TRY(open_device(session, bundle, program, options));
   uint64_t device_arena = session->device ? ert_device_arena(session->device) : 0;
-  ERT_TRY(ert_plan_open(bundle, program, session->arena.data, device_arena, &session->plan));
+  ERT_TRY(ert_plan_open(bundle, program, session->arena, device_arena, &session->room, &session->plan));
   ERT_TRY(start_workers(session, program, options->threads));
-  ERT_TRY(prepare(session, program));
-  return ert_schedule_open(session->plan, ert_pool_workers(session->pool), &session->schedule);
+  opening o = {.session = session, .program = program};
+  if (ert_pool_workers(session->pool) > 1 && session->arena_bytes > ERT_PAGES_SMALL)
+    ert_pool_run(session->pool, open_together, &o);
+  else
+    o.status = prepare(session, program);
+  ERT_TRY(o.status);
+  ERT_TRY(ert_schedule_open(session->plan, ert_pool_workers(session->pool), &session->room, &session->schedule));
+  ert_room_finish(&session->room);
+  return EDGERT_OK;
 }
 
 edgert_status edgert_session_open(const edgert_bundle *bundle, const edgert_session_options *given,
@@ -161,11 +190,8 @@ void edgert_session_close(edgert_session *session) {
   if (!session) return;
   ert_pool_close(session->pool);
   ert_free(session->profile);
-  ert_schedule_close(session->schedule);
   ert_device_close(session->device);
-  ert_plan_close(session->plan);
   ert_pages_close(session->code);
-  ert_pages_close(session->scratch);
-  ert_pages_close(session->arena);
+  ert_room_close(&session->room);
   ert_free(session);
 }

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/dtype.h"
 #include "bundle/region.h"
 #include "session/view.h"
@@ -123,7 +122,7 @@ static void chain_views(ert_plan *plan, ert_vector tables) {
 }
 
 edgert_status ert_plan_open(const edgert_bundle *bundle, ert_table program, uint8_t *arena, uint64_t device_arena,
-                            ert_plan **out) {
+                            ert_room *room, ert_plan **out) {
   *out = NULL;
   ert_vector tensors = ert_items(program, ERT_FIELD_PROGRAM_TENSORS),
              steps = ert_items(program, ERT_FIELD_PROGRAM_STEPS);
@@ -141,7 +140,7 @@ edgert_status ert_plan_open(const edgert_bundle *bundle, ert_table program, uint
   size_t operands_at = reserve(&bytes, n.operands, sizeof(ert_tensor *));
   size_t attributes_at = reserve(&bytes, n.attributes, sizeof(ert_attribute));
   void *memory;
-  ERT_TRY(ert_allocate(bytes, "plan of a program", &memory));
+  ERT_TRY(ert_room_take(room, bytes, "plan of a program", &memory));
   char *base = memory;
   ert_plan *plan = memory;
   *plan = (ert_plan){
@@ -222,10 +221,4 @@ edgert_status ert_plan_expect_suited(const ert_prepare *p) {
   for (uint32_t i = 0; i < step->n_in; i++) ERT_TRY(expect_compact_operand(p, step->in[i]));
   for (uint32_t i = 0; i < step->n_out; i++) ERT_TRY(expect_compact_operand(p, step->out[i]));
   return EDGERT_OK;
-}
-
-void ert_plan_close(ert_plan *plan) {
-  if (!plan) return;
-  for (uint32_t i = 0; i < plan->n_steps; i++) ert_free(plan->steps[i].state);
-  ert_free(plan);
 }

@@ -3,6 +3,7 @@
 #define ERT_SESSION_PLAN_H
 
 #include "base/kernel.h"
+#include "base/room.h"
 #include "bundle/bundle.h"
 
 /* One input or output of the program. */
@@ -40,10 +41,10 @@ typedef struct ert_plan {
   uint32_t n_tensors, n_steps, n_inputs, n_outputs;
 } ert_plan;
 
-/* Builds the plan of a runnable program in one block of memory; free with ert_plan_close. Constants point
- * into the bundle, tensors of the arenas into `arena` and `device_arena`, those of inputs and outputs nowhere yet. */
+/* Builds the plan of a runnable program as one piece of the room. Constants point into the bundle, tensors of the arenas
+ * into `arena` and `device_arena`, those of inputs and outputs nowhere yet. */
 edgert_status ert_plan_open(const edgert_bundle *bundle, ert_table program, uint8_t *arena, uint64_t device_arena,
-                            ert_plan **out);
+                            ert_room *room, ert_plan **out);
 
 /* Proves that a step has no strided views, nothing in f16 or bf16 and nothing in device memory, unless its kernel takes them;
  * before that prepares it. */
@@ -52,8 +53,5 @@ edgert_status ert_plan_expect_suited(const ert_prepare *p);
 /* Proves of a prepared step that its outputs overlap no other operand, but the first exactly an input that the kernel
  * allows. `program` is the plan's. */
 edgert_status ert_plan_expect_apart(const ert_plan *plan, ert_table program, const ert_prepare *p);
-
-/* Frees the plan and the states of its steps. NULL is allowed. */
-void ert_plan_close(ert_plan *plan);
 
 #endif

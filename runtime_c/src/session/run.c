@@ -7,7 +7,7 @@ static void work(void *context, uint32_t worker) {
   const edgert_session *session = context;
   const ert_schedule *schedule = session->schedule;
   ert_stamp *stamps = session->profile ? session->profile->stamps : NULL;
-  uint8_t *scratch = session->scratch.data + worker * session->scratch_bytes;
+  uint8_t *scratch = session->scratch + worker * session->scratch_bytes;
   for (size_t i = schedule->first[worker]; i < schedule->first[worker + 1]; i++) {
     const ert_work *w = &schedule->work[i];
     if (!w->step) {

@@ -1,7 +1,6 @@
 /* Making the workers' lists: walked through once to count, and once more to fill them. */
 #include "session/schedule.h"
 
-#include "base/alloc.h"
 #include "base/checked.h"
 
 /* Whose work something is: a worker's number, or one of these. */
@@ -54,10 +53,10 @@ static void add_all(lists *l, const ert_plan *plan) {
   }
 }
 
-edgert_status ert_schedule_open(const ert_plan *plan, uint32_t workers, ert_schedule **out) {
+edgert_status ert_schedule_open(const ert_plan *plan, uint32_t workers, ert_room *room, ert_schedule **out) {
   *out = NULL;
   void *memory, *entries;
-  ERT_TRY(ert_allocate(sizeof(ert_schedule) + (workers + 1) * sizeof(size_t), "schedule of a program", &memory));
+  ERT_TRY(ert_room_take(room, sizeof(ert_schedule) + (workers + 1) * sizeof(size_t), "schedule of a program", &memory));
   ert_schedule *schedule = memory;
   *schedule = (ert_schedule){.first = (void *)(schedule + 1)};
   lists l = {.workers = workers, .next = schedule->first};
@@ -70,21 +69,11 @@ edgert_status ert_schedule_open(const ert_plan *plan, uint32_t workers, ert_sche
   }
   size_t bytes;
   if (!ert_multiply(total, sizeof(ert_work), &bytes)) bytes = SIZE_MAX; /* which the allocation refuses */
-  edgert_status status = ert_allocate(bytes, "schedule of a program", &entries);
-  if (status != EDGERT_OK) {
-    ert_free(schedule);
-    return status;
-  }
+  ERT_TRY(ert_room_take(room, bytes, "schedule of a program", &entries));
   l.work = schedule->work = entries;
   add_all(&l, plan);
   for (uint32_t worker = workers; worker > 0; worker--) schedule->first[worker] = schedule->first[worker - 1];
   schedule->first[0] = 0;
   *out = schedule;
   return EDGERT_OK;
-}
-
-void ert_schedule_close(ert_schedule *schedule) {
-  if (!schedule) return;
-  ert_free(schedule->work);
-  ert_free(schedule);
 }

@@ -18,12 +18,9 @@ typedef struct ert_schedule {
 /* The worker of a step's turn among `workers`: cores are dealt to them in turn. Not for ERT_ALL_CORES. */
 static inline uint32_t ert_turn_worker(ert_turn turn, uint32_t workers) { return turn.core % workers; }
 
-/* Makes the lists for a plan whose steps are prepared; free with ert_schedule_close. A step of all cores is cut into equal
+/* Makes the lists for a plan whose steps are prepared; in the room. A step of all cores is cut into equal
  * contiguous parts. Between phases the workers wait for each other, unless one and the same has all the work since they
  * last did and until they will next. */
-edgert_status ert_schedule_open(const ert_plan *plan, uint32_t workers, ert_schedule **out);
-
-/* NULL is allowed. */
-void ert_schedule_close(ert_schedule *schedule);
+edgert_status ert_schedule_open(const ert_plan *plan, uint32_t workers, ert_room *room, ert_schedule **out);
 
 #endif

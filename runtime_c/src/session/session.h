@@ -3,9 +3,9 @@
 #define ERT_SESSION_SESSION_H
 
 #include "backends/cuda/device.h"
+#include "base/room.h"
 #include "kernels/simd/simd.h"
 #include "platform/cpu.h"
-#include "platform/pages.h"
 #include "session/plan.h"
 #include "session/pool.h"
 #include "session/profile.h"
@@ -17,17 +17,18 @@ struct edgert_session {
   const edgert_bundle *bundle; /* borrowed, like the next */
   const char *target;
   const ert_simd *simd;
-  uint32_t cores;     /* that the program is made for */
-  ert_plan *plan;     /* owned, like all that follows */
-  ert_device *device; /* NULL: the program has none */
-  ert_pages arena;    /* zeroed once */
+  uint32_t cores; /* that the program is made for */
+  ert_room room;  /* owned, like all that follows; what is said to lie there is freed with it */
+  uint8_t *arena; /* in the room, as its first piece, zeroed once */
   size_t arena_bytes;
-  uint64_t device_bytes; /* of the arena on the device */
-  ert_pages scratch;     /* one piece for every worker */
-  size_t scratch_bytes;  /* of one piece, a multiple of 64 */
-  ert_pages code;        /* that each worker writes and executes; empty if no step wants that */
+  ert_plan *plan;         /* in the room */
+  ert_schedule *schedule; /* in the room */
+  uint8_t *scratch;       /* in the room: a piece for every worker */
+  size_t scratch_bytes;   /* of one piece, a multiple of 64 */
+  ert_pages code;         /* that each worker writes and executes; empty if no step wants that */
+  ert_device *device;     /* NULL: the program has none */
+  uint64_t device_bytes;  /* of the arena on the device */
   ert_pool *pool;
-  ert_schedule *schedule;
   ert_profile *profile; /* NULL: nobody looks */
   bool checked;         /* bindings have not changed since they were found complete and disjoint */
   bool ran;             /* since the last binding of an output */

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/kernel.h"
+#include "base/room.h"
 #include "kernels/simd/simd.h"
 #include "platform/code.h"
 
@@ -77,7 +78,8 @@ edgert_status ert_test_step(const char *kernel, const char *isa, ert_tensor **in
                    .n_attributes = n_attributes,
                    .node = "test"};
   if (!step.kernel) return ert_fail(EDGERT_ERROR_UNKNOWN_KERNEL, kernel, "a registered kernel", "none");
-  ert_prepare prepare = {.step = &step, .simd = isa ? ert_simd_find(isa) : NULL, .workers = workers};
+  ert_room room = {.count = 0};
+  ert_prepare prepare = {.step = &step, .room = &room, .simd = isa ? ert_simd_find(isa) : NULL, .workers = workers};
   edgert_status status = step.kernel->prepare(&prepare);
   *in_place = prepare.in_place;
   free_x87();
@@ -92,7 +94,7 @@ edgert_status ert_test_step(const char *kernel, const char *isa, ert_tensor **in
     ert_free(scratch);
     begin = end;
   }
-  ert_free(step.state);
+  ert_room_close(&room);
   if (!x87_is_free()) return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, kernel, "free x87 registers", "registers in use");
   return status;
 }
