@@ -89,11 +89,13 @@ uint32_t ert_cgroup_cores(const char *root, uint32_t cores) {
   return cores;
 }
 
-uint32_t ert_cpu_cores(void) {
+uint32_t ert_cpu_allowed(void) {
   cpu_set_t set;
   long cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN);
-  return ert_cgroup_cores("", cores > 0 ? (uint32_t)cores : 1);
+  return cores > 0 ? (uint32_t)cores : 1;
 }
+
+uint32_t ert_cpu_cores(void) { return ert_cgroup_cores("", ert_cpu_allowed()); }
 
 /* What a file says of a CPU's speed; 0 if there is none. */
 static uint64_t capacity(const char *folder, uint32_t cpu, const char *file) {

@@ -12,6 +12,9 @@ extern const char ert_cpu_arch[];
 /* SHA-256 instructions: SHA-NI with SSE4.1, or the ARMv8 cryptography extension. */
 bool ert_cpu_has_sha256(void);
 
+/* CPUs that the calling thread may run on. At least 1. */
+uint32_t ert_cpu_allowed(void);
+
 /* Cores that this process may use: the affinity mask, limited by the cgroup's share of processor time. At least 1. */
 uint32_t ert_cpu_cores(void);
 

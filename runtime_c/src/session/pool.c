@@ -21,7 +21,7 @@ struct ert_pool {
   ert_gate start, pass;
   _Alignas(64) atomic_uint arrived; /* workers at the barrier, which the last one opens */
   _Alignas(64) uint32_t count;      /* workers, the caller included */
-  uint32_t cores;                   /* that this process may use */
+  atomic_uint cores;                /* that this process may use */
   bool pinned;                      /* every worker stays on the CPU that it was given */
   bool stop;
   ert_job *job; /* this and what follows is written before `start` opens */
@@ -42,7 +42,7 @@ static int note_cpu(member *self) {
 
 /* Whether there are cores for all workers of this process that have a job. */
 static bool enough_cores(const ert_pool *pool) {
-  return atomic_load_explicit(&busy, memory_order_relaxed) <= pool->cores;
+  return atomic_load_explicit(&busy, memory_order_relaxed) <= atomic_load_explicit(&pool->cores, memory_order_relaxed);
 }
 
 /* Whether another worker of the pool was last seen where this one was. */
@@ -94,10 +94,18 @@ void ert_pool_barrier(ert_pool *pool, uint32_t worker) {
   ert_gate_wait(&pool->pass, seen, spin);
 }
 
+/* To ask for the cgroup's share of them takes some 50 us, which a worker has while the session is being opened. */
+static void limit_cores(ert_pool *pool) {
+  const uint32_t allowed = atomic_load_explicit(&pool->cores, memory_order_relaxed);
+  atomic_store_explicit(&pool->cores, ert_cgroup_cores("", allowed), memory_order_relaxed);
+}
+
 static void *work(void *argument) {
   member *self = argument;
   ert_pool *pool = self->pool;
   unsigned started = 0;
+  note_cpu(self);
+  if (self->index == 1) limit_cores(pool);
   for (bool spin = false;;) {
     started = ert_gate_wait(&pool->start, started, spin);
     if (pool->stop) return NULL;
@@ -124,7 +132,7 @@ edgert_status ert_pool_open(uint32_t workers, const uint32_t *cpus, ert_pool **o
   ERT_TRY(ert_allocate(sizeof(ert_pool) + workers * sizeof(member), "worker threads", &memory));
   ert_pool *pool = memory;
   pool->count = 1;
-  if (workers > 1) pool->cores = ert_cpu_cores();
+  atomic_init(&pool->cores, ert_cpu_allowed());
   pool->pinned = cpus != NULL;
   for (uint32_t i = 0; i < workers; i++) {
     pool->workers[i].pool = pool;
@@ -155,7 +163,8 @@ static void place_workers(ert_pool *pool) {
   if (pool->pinned || !enough_cores(pool)) return;
   for (uint32_t i = 1; i < pool->count; i++) {
     member *w = &pool->workers[i];
-    bool met = atomic_load_explicit(&w->cpu, memory_order_relaxed) == cpu;
+    int seen = atomic_load_explicit(&w->cpu, memory_order_relaxed);
+    bool met = seen == cpu || seen < 0;
     if (met || (cpu != before && CPU_COUNT(&w->confinement.kept) > 0)) keep_apart(w);
   }
 }
