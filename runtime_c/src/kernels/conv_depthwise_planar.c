@@ -27,7 +27,7 @@ typedef struct planar_state {
   bool lists;              /* there are others */
   ert_tap table[256];      /* of every byte, so that none can lead astray */
   ert_tap_grid grid;       /* if it has rows */
-  ptrdiff_t at[ERT_MOST_TAPS];
+  ptrdiff_t at[];          /* of every tap, if there is a grid */
 } planar_state;
 
 enum {
@@ -117,7 +117,7 @@ static void place_taps(planar_state *s) {
       for (int64_t w = 0; w < g->kernel[2]; w++, tap++) {
         const int64_t phase = (d * s->phases[1] + h % s->phases[1]) * s->phases[2] + w % s->phases[2];
         const int64_t line = s->lead + phase * s->phase + h * g->dilation[1] / g->stride[1] * s->pitch;
-        *tap = (ert_tap){line + w * g->dilation[2] / g->stride[2], (uint8_t)phase};
+        *tap = (ert_tap){(int32_t)(line + w * g->dilation[2] / g->stride[2]), (uint8_t)phase};
       }
 }
 
@@ -129,10 +129,11 @@ static int64_t grid_least(const planar_state *s, int64_t stride) {
 }
 
 /* Four rows of taps or more, of outputs whose neighbours' taps read the same lines. */
+static bool has_grid(const ert_conv_geometry *g) { return g->kernel[1] >= 4 && ert_tap_period(g, 1) <= 2; }
+
 static void place_grid(planar_state *s) {
   const ert_conv_geometry *g = &s->g;
   const int64_t taps = ert_volume(g->kernel), stride = ert_tap_period(g, 1);
-  if (g->kernel[1] < 4 || stride > 2) return;
   s->grid = (ert_tap_grid){
       .least = (size_t)(taps * grid_least(s, stride) / 100),
       .depth = (size_t)g->kernel[0],
@@ -171,7 +172,7 @@ static edgert_status planar_prepare(ert_prepare *p) {
   ERT_TRY(ert_activation_read(p, &activation));
   if (p->step->out[0]->elements == 0) return EDGERT_OK;
   planar_state *s;
-  ERT_TRY(ert_state(p, sizeof *s, (void **)&s));
+  ERT_TRY(ert_state(p, sizeof *s + (has_grid(&g) ? (size_t)ert_volume(g.kernel) * sizeof *s->at : 0), (void **)&s));
   s->g = g;
   s->finish = ert_finish_of(activation);
   s->simd = p->simd;
@@ -189,10 +190,10 @@ static edgert_status planar_prepare(ert_prepare *p) {
     s->bands = ert_min64(ert_max64(s->bands + 1, g.out[1] / s->rows), g.out[1]);
     fits = lay_out(s, ert_ceil_divide(g.out[1], s->bands));
   }
-  if (!fits) return ert_reject(p, "inputs of one output row", "fewer bytes than memory can have", "more");
+  if (!fits || s->size > INT32_MAX) return ert_reject(p, "inputs of one output row", "less than 8 GiB", "more");
   ERT_TRY(ert_conv_expect_worth(p, s->size, products));
   place_taps(s);
-  place_grid(s);
+  if (has_grid(&g)) place_grid(s);
   if (s->lists) p->step->scratch_bytes = 2 * (size_t)s->size * sizeof(float);
   p->step->tasks = tasks * s->bands;
   return EDGERT_OK;

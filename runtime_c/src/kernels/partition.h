@@ -25,8 +25,9 @@ static inline void ert_cut_by_work(int64_t units, int64_t pieces, int64_t (*work
                                    const void *of, int64_t *ends) {
   double all = 0, done = 0;
   int64_t piece = 0;
-  for (int64_t unit = 0; unit < units; unit++) all += (double)work(of, unit);
-  for (int64_t unit = 0; unit < units; unit++) {
+  const int64_t weighed = pieces > 1 ? units : 0;
+  for (int64_t unit = 0; unit < weighed; unit++) all += (double)work(of, unit);
+  for (int64_t unit = 0; unit < weighed; unit++) {
     const double own = (double)work(of, unit);
     for (; piece < pieces - 1 && (done + own / 2) * (double)pieces > all * (double)(piece + 1); piece++)
       ends[piece] = unit;

@@ -89,10 +89,13 @@ static edgert_status prove_gaps(const ert_prepare *p, const ert_sparse_geometry 
 
 /* Measures units, and proves that sorted rows are of each of their filters once. */
 static edgert_status prove_units(const ert_prepare *p, const ert_sparse_geometry *g, ert_sparse_stream *s) {
-  for (int64_t tile = 0; tile < g->tiles; tile++)
+  for (int64_t tile = 0; tile < g->tiles; tile++) {
+    int64_t begun = s->starts[tile * s->starts_tile];
     for (int64_t first = 0, end; first < s->filters; first = end) {
       end = ert_min64(first + s->unit, (first / g->g.filters + 1) * g->g.filters);
-      s->longest = ert_max64(s->longest, ert_sparse_position(s, tile, end) - ert_sparse_position(s, tile, first));
+      const int64_t ended = ert_sparse_position(s, tile, end);
+      s->longest = ert_max64(s->longest, ended - begun);
+      begun = ended;
       const int64_t rows = (end - first) / s->together;
       const uint8_t *counts = s->counts + tile * s->counts_tile + first / s->together * s->counts_row;
       uint64_t found = 0;
@@ -104,6 +107,7 @@ static edgert_status prove_units(const ert_prepare *p, const ert_sparse_geometry
         found |= UINT64_C(1) << number;
       }
     }
+  }
   return EDGERT_OK;
 }
 

@@ -204,14 +204,15 @@ bool ert_unrolled_list_offsets(const ert_unrolled_geometry *s, const ert_strides
 
 void ert_unrolled_list_columns(const ert_unrolled_geometry *s, uint16_t *columns) {
   const int64_t width = s->g.out[2], kernel = s->g.kernel[2];
-  for (int64_t begin = 0; begin < s->pitch; begin++, columns += kernel + 1)
-    for (int64_t lane = 0; lane < LANES; lane++) {
-      const int64_t column = (begin + lane) % s->pitch;
-      const uint16_t bit = column < width ? (uint16_t)(1u << lane) : 0;
-      columns[kernel] |= bit;
-      for (int64_t j = 0; j < kernel; j++)
-        if (inside(&s->g, 2, column, j)) columns[j] |= bit;
+  for (int64_t j = 0; j <= kernel; j++) {
+    unsigned lanes = 0; /* of the vector that ends with the column */
+    for (int64_t begin = 1 - LANES, column = 0; begin < s->pitch;
+         begin++, column = column + 1 < s->pitch ? column + 1 : 0) {
+      const bool has = j == kernel ? column < width : inside(&s->g, 2, column, j);
+      lanes = lanes >> 1 | (unsigned)has << (LANES - 1);
+      if (begin >= 0) columns[begin * (kernel + 1) + j] = (uint16_t)lanes;
     }
+  }
 }
 
 /* The lanes, of those of a vector that begins at a position of a depth, whose rows have inputs for a tap. */

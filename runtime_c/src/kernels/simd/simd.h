@@ -79,7 +79,7 @@ typedef struct ert_depthwise {
 /* A tap of a depthwise convolution over planar rows: where its inputs lie in scratch, relative to an output's place, and the
  * phase that has them. */
 typedef struct ert_tap {
-  ptrdiff_t at;
+  int32_t at;
   uint8_t phase;
 } ert_tap;
 
