@@ -1,7 +1,8 @@
 """Verify and decode a flatbuffer by the schema: tables as dictionaries, vectors of numbers as read-only arrays.
 
 Every offset is proven before it is followed. Work stays linear in the size: at most one table for every 8 bytes of
-metadata is visited, and vectors and texts, counted at each reference, may add up to 8 times the metadata.
+metadata is referred to, and vectors and texts, counted at each reference, may add up to 8 times the metadata.
+Attributes, which steps share, are looked at once.
 https://flatbuffers.dev/internals/
 """
 
@@ -33,11 +34,14 @@ class _Decoder:
     def __init__(self, data: memoryview, base: int) -> None:
         self.data, self.base = data, base
         self.tables_left, self.bytes_left = len(data) // 8, 8 * len(data)
+        self.attributes: dict[int, dict[str, Any]] = {}
 
     def table(self, at: int, name: str, where: str) -> dict[str, Any]:
         self.tables_left -= 1
         if self.tables_left < 0:
             raise self.malformed(at, where, "at most one table for every 8 bytes", "more")
+        if name == "Attribute" and at in self.attributes:
+            return self.attributes[at]
         vtable = at - int(self.scalar(at, "int", where))
         size, extent = int(self.number(vtable, "<H", 2, where)), int(self.number(vtable + 2, "<H", 2, where))
         if size < 4 or size % 2:
@@ -55,6 +59,8 @@ class _Decoder:
             if offset and (offset < 4 or offset + width > extent):
                 raise self.malformed(vtable + entry, inside, f"a field within the table's {extent} bytes", offset)
             row[field] = self.field(at + offset if offset else None, kind, default, inside)
+        if name == "Attribute":
+            self.attributes[at] = row
         return row
 
     def field(self, at: int | None, kind: str, default: int, where: str) -> Any:

@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/checked.h"
 #include "bundle/flatbuffer.h"
 
@@ -19,6 +20,7 @@ typedef struct verifier {
   const uint8_t *data;
   uint64_t length, base;
   uint64_t tables_left, bytes_left;
+  uint8_t *attributes; /* a bit for every fourth byte: an attribute that begins there was proven */
   uint32_t depth;
   pending stack[STACK];
 } verifier;
@@ -142,6 +144,15 @@ static edgert_status verify_field(verifier *v, place p, const ert_schema_field *
   return EDGERT_OK;
 }
 
+/* Whether the attribute at `table`, a multiple of 4, was proven before: most are those of several steps. Marks it. */
+static bool proven(const verifier *v, uint64_t table) {
+  uint8_t *at = &v->attributes[table / 32];
+  const uint8_t bit = (uint8_t)(1u << table / 4 % 8);
+  const bool found = *at & bit;
+  *at |= bit;
+  return found;
+}
+
 /* Visits the table that the offset stored at `at` leads to; its vectors of tables are left on the stack. */
 static edgert_status verify_table(verifier *v, uint64_t at, uint32_t number) {
   const ert_schema_table *schema = &ert_schema[number];
@@ -149,6 +160,7 @@ static edgert_status verify_table(verifier *v, uint64_t at, uint32_t number) {
   uint64_t table = 0;
   ERT_TRY(follow(v, p, at, &table));
   ERT_TRY(spend(v, p, table, &v->tables_left, 1));
+  if (number == ERT_TABLE_ATTRIBUTE && proven(v, table)) return EDGERT_OK;
   int32_t back = (int32_t)load32(v, table);
   int64_t vtable_at = (int64_t)table - back;
   if (vtable_at < 0) return malformed(v, p, table, "a vtable within the metadata", "one before it");
@@ -177,19 +189,28 @@ static edgert_status verify_table(verifier *v, uint64_t at, uint32_t number) {
   return EDGERT_OK;
 }
 
+static edgert_status verify_all(verifier *v) {
+  ERT_TRY(reach(v, (place){"Bundle", ""}, 0, 4, 4));
+  ERT_TRY(verify_table(v, 0, ERT_TABLE_BUNDLE));
+  while (v->depth > 0) {
+    pending *top = &v->stack[v->depth - 1];
+    uint64_t at = top->next;
+    uint32_t table = top->table;
+    top->next += 4;
+    if (top->next == top->end) v->depth--;
+    ERT_TRY(verify_table(v, at, table));
+  }
+  return EDGERT_OK;
+}
+
 edgert_status ert_flatbuffer_verify(const uint8_t *data, uint64_t length, uint64_t base) {
   verifier v = {.data = data, .length = length, .base = base, .tables_left = length / 8, .bytes_left = 8 * length};
   if (length > INT32_MAX)
     return malformed(&v, (place){"Bundle", ""}, 0, "less than 2 GiB", ert_format("%" PRIu64 " bytes", length).s);
-  ERT_TRY(reach(&v, (place){"Bundle", ""}, 0, 4, 4));
-  ERT_TRY(verify_table(&v, 0, ERT_TABLE_BUNDLE));
-  while (v.depth > 0) {
-    pending *top = &v.stack[v.depth - 1];
-    uint64_t at = top->next;
-    uint32_t table = top->table;
-    top->next += 4;
-    if (top->next == top->end) v.depth--;
-    ERT_TRY(verify_table(&v, at, table));
-  }
-  return EDGERT_OK;
+  void *memory;
+  ERT_TRY(ert_allocate((size_t)length / 32 + 1, "marks of attributes", &memory));
+  v.attributes = memory;
+  edgert_status status = verify_all(&v);
+  ert_free(memory);
+  return status;
 }
