@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 from typing import ClassVar
 
 from edgert import _errors
@@ -184,15 +183,19 @@ def class_of(status: int) -> type[EdgertError]:
     return _CLASSES.get(status, EdgertError)
 
 
-@contextmanager
-def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Errors that do not say which file they are about begin with its path."""
-    try:
-        yield
-    except LibraryError:
-        raise
-    except EdgertError as error:
-        name = os.fsdecode(path)
-        if name in str(error):
-            raise
-        raise type(error)(f"{name}: {error}") from None
+class naming:
+    """A context in which errors that do not say which file they are about begin with its path."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        if isinstance(error, EdgertError) and not isinstance(error, LibraryError):
+            name = os.fsdecode(self._path)
+            if name not in str(error):
+                raise type(error)(f"{name}: {error}") from None

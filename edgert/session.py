@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -125,7 +125,8 @@ class Session:
         options = _native.SessionOptions(
             ctypes.sizeof(_native.SessionOptions), _text(target), thread_count(threads), _text(isa)
         )
-        with _on_device(options, bundle, target, device):
+        _set_device(options, device)
+        with _emulated(options, bundle, target) if device.emulate else nullcontext():
             _native.call("edgert_session_open", bundle.handle, ctypes.byref(options), ctypes.byref(self._handle))
         self._run = library.edgert_session_run
         self._stream, self._device = self._own_stream()
@@ -367,25 +368,24 @@ class Session:
         return found
 
 
-@contextmanager
-def _on_device(
-    options: _native.SessionOptions, bundle: OpenBundle, target: str | None, device: DeviceOptions
-) -> Iterator[None]:
-    """Fills in what the options say of devices; meanwhile a session can be opened with them."""
-    library, cache = (None if p is None else os.fspath(p) for p in (device.cuda_library, device.code_cache))
-    with ExitStack() as stack:
-        if device.emulate:
-            program = program_to_emulate(bundle.programs(), target)
-            stack.enter_context(emulated(program.device))
-            options.target = program.target.encode()
-            library = library or emulator_library()
-        options.allow_native = device.allow_native
-        options.emulate = device.emulate
-        options.cuda_library, options.code_cache = _text(library), _text(cache)
-        tell = device.progress
-        if tell is not None:
-            options.progress = _native.ProgressHook(lambda _, done, total: tell(done / total if total else 1.0))
-        yield
+def _set_device(options: _native.SessionOptions, device: DeviceOptions) -> None:
+    """Fills in what the options say of devices."""
+    library, cache, tell = device.cuda_library, device.code_cache, device.progress
+    options.allow_native, options.emulate = device.allow_native, device.emulate
+    options.cuda_library = None if library is None else os.fsencode(library)
+    options.code_cache = None if cache is None else os.fsencode(cache)
+    if tell is not None:
+        options.progress = _native.ProgressHook(lambda _, done, total: tell(done / total if total else 1.0))
+
+
+def _emulated(
+    options: _native.SessionOptions, bundle: OpenBundle, target: str | None
+) -> AbstractContextManager[None]:
+    """Chooses a program for a device; meanwhile the emulator is such a device."""
+    program = program_to_emulate(bundle.programs(), target)
+    options.target = program.target.encode()
+    options.cuda_library = options.cuda_library or os.fsencode(emulator_library())
+    return emulated(program.device)
 
 
 def _given(array: Array | DeviceArray) -> Any:

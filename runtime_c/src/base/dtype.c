@@ -49,8 +49,7 @@ bool ert_tensor_size(uint8_t dtype, uint8_t layout, uint32_t rank, const int64_t
   }
   for (uint32_t i = 0; i < rank; i++) {
     int64_t extent = stored_extent(layout, rank, shape, halo, i);
-    if (extent > 1 && stored > limit / extent) return false;
-    if (extent > 1) stored *= extent;
+    if (extent > 1 && (__builtin_mul_overflow(stored, extent, &stored) || stored > limit)) return false;
     *elements *= shape[i]; /* at most `stored` */
   }
   *bytes = empty ? 0 : (size_t)stored;

@@ -118,19 +118,33 @@ static edgert_status prepare(edgert_session *session, ert_table program) {
   return ert_device_end(session->device, true, status);
 }
 
-/* What the workers of a session do while it is opened. */
+/* What a session is opened from, and how far that is. */
 typedef struct opening {
   edgert_session *session;
+  const edgert_bundle *bundle;
   ert_table program;
+  const edgert_session_options *options;
   edgert_status status; /* of what the caller does */
   atomic_size_t at;     /* where in the arena the next pages are that nobody has touched */
 } opening;
 
-/* The caller proves the steps. Meanwhile, and then with him, the others make the pages of the arena appear. */
+/* Everything but the threads, which wait for it. */
+static edgert_status open_steps(const opening *o) {
+  edgert_session *session = o->session;
+  ERT_TRY(open_device(session, o->bundle, o->program, o->options));
+  uint64_t device_arena = session->device ? ert_device_arena(session->device) : 0;
+  ERT_TRY(ert_plan_open(o->bundle, o->program, session->arena, device_arena, &session->room, &session->plan));
+  ERT_TRY(prepare(session, o->program));
+  ERT_TRY(ert_schedule_open(session->plan, ert_pool_workers(session->pool), &session->room, &session->schedule));
+  ert_room_finish(&session->room);
+  return EDGERT_OK;
+}
+
+/* The caller opens and proves the steps. Meanwhile, and then with him, the others make the pages of the arena appear. */
 static void open_together(void *context, uint32_t worker) {
   enum { PIECE = 2 << 20 };
   opening *o = context;
-  if (worker == 0) o->status = prepare(o->session, o->program);
+  if (worker == 0) o->status = open_steps(o);
   const size_t end = o->session->arena_bytes;
   for (size_t at; (at = atomic_fetch_add(&o->at, PIECE)) < end;)
     ert_pages_appear(o->session->arena + at, o->session->arena + (end - at < PIECE ? end : at + PIECE));
@@ -152,20 +166,12 @@ static edgert_status build(edgert_session *session, const edgert_bundle *bundle,
   session->target = ert_string(program, ERT_FIELD_PROGRAM_TARGET);
   session->cores = ert_u32(program, ERT_FIELD_PROGRAM_CORES, 1);
   session->arena_bytes = ert_u64(program, ERT_FIELD_PROGRAM_ARENA_BYTES, 0);
-  ERT_TRY(ert_room_take(&session->room, session->arena_bytes, "arena", (void **)&session->arena));
-  ERT_TRY(open_device(session, bundle, program, options));
-  uint64_t device_arena = session->device ? ert_device_arena(session->device) : 0;
-  ERT_TRY(ert_plan_open(bundle, program, session->arena, device_arena, &session->room, &session->plan));
   ERT_TRY(start_workers(session, program, options->threads));
-  opening o = {.session = session, .program = program};
-  if (ert_pool_workers(session->pool) > 1 && session->arena_bytes > ERT_PAGES_SMALL)
-    ert_pool_run(session->pool, open_together, &o);
-  else
-    o.status = prepare(session, program);
-  ERT_TRY(o.status);
-  ERT_TRY(ert_schedule_open(session->plan, ert_pool_workers(session->pool), &session->room, &session->schedule));
-  ert_room_finish(&session->room);
-  return EDGERT_OK;
+  ERT_TRY(ert_room_take(&session->room, session->arena_bytes, "arena", (void **)&session->arena));
+  opening o = {.session = session, .bundle = bundle, .program = program, .options = options};
+  if (ert_pool_workers(session->pool) == 1 || session->arena_bytes <= ERT_PAGES_SMALL) return open_steps(&o);
+  ert_pool_run(session->pool, open_together, &o);
+  return o.status;
 }
 
 edgert_status edgert_session_open(const edgert_bundle *bundle, const edgert_session_options *given,

@@ -132,7 +132,7 @@ edgert_status ert_pool_open(uint32_t workers, const uint32_t *cpus, ert_pool **o
   ERT_TRY(ert_allocate(sizeof(ert_pool) + workers * sizeof(member), "worker threads", &memory));
   ert_pool *pool = memory;
   pool->count = 1;
-  atomic_init(&pool->cores, ert_cpu_allowed());
+  atomic_init(&pool->cores, workers > 1 ? ert_cpu_allowed() : 1);
   pool->pinned = cpus != NULL;
   for (uint32_t i = 0; i < workers; i++) {
     pool->workers[i].pool = pool;
