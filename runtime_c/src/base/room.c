@@ -4,10 +4,13 @@
 #include "base/checked.h"
 
 #ifdef __SANITIZE_ADDRESS__ /* what is not taken may not be touched, nor the line behind each piece */
-#include <sanitizer/asan_interface.h>
+void __asan_poison_memory_region(const volatile void *begin, size_t bytes);
+void __asan_unpoison_memory_region(const volatile void *begin, size_t bytes);
+static void forbid(const void *begin, size_t bytes) { __asan_poison_memory_region(begin, bytes); }
+static void allow(const void *begin, size_t bytes) { __asan_unpoison_memory_region(begin, bytes); }
 #else
-#define ASAN_POISON_MEMORY_REGION(begin, bytes)   ((void)(begin), (void)(bytes))
-#define ASAN_UNPOISON_MEMORY_REGION(begin, bytes) ((void)(begin), (void)(bytes))
+static void forbid(const void *begin, size_t bytes) { (void)begin, (void)bytes; }
+static void allow(const void *begin, size_t bytes) { (void)begin, (void)bytes; }
 #endif
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
@@ -17,7 +20,7 @@ static edgert_status add_block(ert_room *room, size_t bytes, const char *what) {
     return ert_fail(EDGERT_ERROR_OUT_OF_MEMORY, ert_format("%s: %zu bytes", what, bytes).s, NULL, NULL);
   ert_pages *block = &room->blocks[room->count];
   ERT_TRY(ert_pages_open(larger(bytes, larger(room->taken, ERT_PAGES_SMALL)), what, block));
-  ASAN_POISON_MEMORY_REGION(block->data, block->bytes);
+  forbid(block->data, block->bytes);
   room->count++;
   room->used = 0;
   return EDGERT_OK;
@@ -30,7 +33,7 @@ edgert_status ert_room_take(ert_room *room, size_t bytes, const char *what, void
   if (room->count == 0 || needed > room->blocks[room->count - 1].bytes - room->used)
     ERT_TRY(add_block(room, needed, what));
   *out = room->blocks[room->count - 1].data + room->used;
-  ASAN_UNPOISON_MEMORY_REGION(*out, bytes);
+  allow(*out, bytes);
   room->used += needed;
   room->taken += needed;
   return EDGERT_OK;
@@ -47,7 +50,7 @@ void ert_room_finish(const ert_room *room) {
 
 void ert_room_close(ert_room *room) {
   for (uint32_t i = 0; i < room->count; i++) {
-    ASAN_UNPOISON_MEMORY_REGION(room->blocks[i].data, room->blocks[i].bytes);
+    allow(room->blocks[i].data, room->blocks[i].bytes);
     ert_pages_close(room->blocks[i]);
   }
   *room = (ert_room){.count = 0};
