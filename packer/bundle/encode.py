@@ -29,7 +29,7 @@ def encode(table: str, values: Mapping[str, Any]) -> bytes:
 
 
 class _Encoder:
-    """Counts the tables, and the bytes of texts and vectors, that a reader visits."""
+    """Counts references to tables, and the bytes of texts and vectors that a reader visits: of an attribute once."""
 
     def __init__(self, shares: bool) -> None:
         self.builder, self.shares = flatbuffers.Builder(1 << 16), shares
@@ -46,9 +46,14 @@ class _Encoder:
         unknown = set(values) - {field.name for field in fields}
         if unknown:
             raise KeyError(f"table {name} has no field {sorted(unknown)}")
+        before = self.bytes
         prepared = [self.prepare(field, values.get(field.name)) for field in fields]
-        make = partial(self.make_table, fields, prepared)
-        return self.once((name, *prepared), make) if name == "Attribute" else make()
+        make, key = partial(self.make_table, fields, prepared), (name, *prepared)
+        if name != "Attribute":
+            return make()
+        if key in self.made:
+            self.bytes = before
+        return self.once(key, make)
 
     def make_table(self, fields: Sequence[Field], prepared: Sequence[Any]) -> int:
         self.builder.StartObject(len(fields))

@@ -8,6 +8,7 @@ import itertools
 import mmap
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from edgert._arrays import empty_array
 from edgert._open import OpenBundle
 from edgert.dtypes import address
 from edgert.session import StepTime
+from packer.bundle.writer import write_bundle
 from tests.edgert.networks import classifier, dynamic, packed, two_inputs
+from tests.runtime_c.bundles import cores_bundle
 
 A = np.arange(-3, 3, dtype=np.float32).reshape(2, 3)
 B = np.array([1, 0, -1], np.float32)
@@ -349,3 +352,21 @@ def test_overhead_of_run(path: Path) -> None:
 
         overhead = best(session.run) - best(raw, handle)
         assert overhead < 20e-6, f"{overhead * 1e6:.2f} us"
+
+
+def test_opening_touches_little_of_a_large_arena(tmp_path: Path) -> None:
+    """What the metadata asks for is not what steps use: several threads make pages appear, but not without end."""
+    bundle = cores_bundle()
+    programs = tuple(replace(program, arena_bytes=2 << 30) for program in bundle.programs)
+    write_bundle(replace(bundle, programs=programs), tmp_path / "large.edge")
+    with edgert.load(tmp_path / "large.edge") as session:  # the library is there, and what it needs
+        assert session.describe().arena_bytes == 2 << 30
+    before = resident_bytes()
+    with edgert.load(tmp_path / "large.edge", threads=2) as session:
+        assert session.describe().threads == 2
+        assert resident_bytes() - before < 256 << 20
+
+
+def resident_bytes() -> int:
+    pages = Path("/proc/self/statm").read_text().split()[1]
+    return int(pages) * mmap.PAGESIZE

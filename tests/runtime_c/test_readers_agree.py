@@ -5,14 +5,18 @@ from __future__ import annotations
 import ctypes
 import random
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from edgert import read
 from edgert._native import OpenOptions, byref, library
-from edgert.errors import EdgertError
+from edgert.errors import EdgertError, MalformedError
+from packer.bundle.model import Attribute
+from packer.bundle.writer import write_bundle
 from tests.edgert.edge_files import HEADER, assemble, description, sign, split_description
-from tests.runtime_c.bundles import GOLDEN
+from tests.runtime_c.bundles import GOLDEN, cores_bundle
 
 
 def a_file(name: str) -> bytes:
@@ -98,3 +102,19 @@ def test_agree_on_texts(text: str) -> None:
             changed[at + place : at + place + len(wanted)] = character
             found.add(expect_agreement(sign(changed), 1, f"{bytes(character)!r} at {place}"))
     assert len(found) == 2  # accepted and refused ones
+
+
+def test_a_shared_attribute_is_looked_at_once(tmp_path: Path) -> None:
+    """One that all steps have, whose text adds up to more than the metadata has room for if each of them counts."""
+    bundle, large = cores_bundle(), Attribute("zzz", text="x" * 100_000)
+    programs = tuple(
+        replace(p, steps=tuple(replace(s, attributes=(*s.attributes, large)) for s in p.steps)) for p in bundle.programs
+    )
+    write_bundle(replace(bundle, programs=programs), tmp_path / "shared.edge")
+    file = (tmp_path / "shared.edge").read_bytes()
+    length = int.from_bytes(file[32:40], "little")
+    assert sum(len(p.steps) for p in programs) * 100_000 > 8 * length
+    assert expect_agreement(file, 1, "a shared attribute") == 0
+    text = file.index(b"x" * 1000)
+    broken = sign(bytearray(file[:text] + b"\0" + file[text + 1 :]))
+    assert expect_agreement(broken, 1, "a broken one") == MalformedError.status

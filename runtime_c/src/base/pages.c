@@ -1,3 +1,4 @@
+/* Mapping pages, and making them appear. */
 #include "base/pages.h"
 
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+/* Taking pieces of the last block, and adding blocks. */
 #include "base/room.h"
 
 #include "base/alloc.h"

@@ -33,7 +33,8 @@ extern const ert_schema_table ert_schema[ERT_TABLE_COUNT];
 
 /* Proves that everything reachable from the root table, a Bundle, lies within the buffer, aligned, with valid texts,
  * in time linear in `length`: at most length / 8 tables are referred to, and 8 length bytes of vectors and texts, counted
- * once for each reference, but for those of attributes, each of which is looked at once. `data` is 8-byte aligned. Offsets in messages are offsets in the file: `base` is data's. */
+ * once for each reference, but for those of attributes, each of which is looked at once. `data` is 8-byte aligned. Offsets
+ * in messages are offsets in the file: `base` is data's. */
 edgert_status ert_flatbuffer_verify(const uint8_t *data, uint64_t length, uint64_t base);
 
 /* ---- access to a verified buffer; nothing fails, and it is so frequent that it is inline ---- */

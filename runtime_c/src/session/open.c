@@ -140,12 +140,13 @@ static edgert_status open_steps(const opening *o) {
   return EDGERT_OK;
 }
 
-/* The caller opens and proves the steps. Meanwhile, and then with him, the others make the pages of the arena appear. */
+/* The caller opens and proves the steps. Meanwhile, and then with him, the others make the pages of the arena appear; not
+ * more than MOST bytes, as nothing proves that the steps use all that the metadata asks for. */
 static void open_together(void *context, uint32_t worker) {
-  enum { PIECE = 2 << 20 };
+  enum { PIECE = 2 << 20, MOST = 64 << 20 };
   opening *o = context;
   if (worker == 0) o->status = open_steps(o);
-  const size_t end = o->session->arena_bytes;
+  const size_t end = o->session->arena_bytes < MOST ? o->session->arena_bytes : MOST;
   for (size_t at; (at = atomic_fetch_add(&o->at, PIECE)) < end;)
     ert_pages_appear(o->session->arena + at, o->session->arena + (end - at < PIECE ? end : at + PIECE));
 }
