@@ -75,11 +75,11 @@ class TorchLayers:
             self._pool = torch.cuda.graph_pool_handle()
         stream = torch.cuda.ExternalStream(self.stream.value)
         with precision(peer.tf32), torch.no_grad():
-            graph = capture(peer.work, calls, stream, self._pool)
+            replay = capture(peer.work, calls, stream, self._pool)
 
         def launch() -> None:
             with torch.cuda.stream(stream):
-                graph.replay()
+                replay()
 
         return launch
 
@@ -172,8 +172,8 @@ def _some(work: Callable[[], object], calls: int) -> None:
         work()
 
 
-def capture(work: Callable[[], object], calls: int, stream: Any, pool: Any = None) -> torch.cuda.CUDAGraph:
-    """So many calls as a graph. Before that it is called some times, so that algorithms are chosen and memory is there;
+def capture(work: Callable[[], object], calls: int, stream: Any, pool: Any = None) -> Callable[[], None]:
+    """Replays a graph of so many calls. Before that it is called some times, so that algorithms are chosen and memory is there;
     other threads may use the driver meanwhile."""
     graph = torch.cuda.CUDAGraph()
     torch.cuda.synchronize()  # operands may come from another stream
@@ -185,7 +185,11 @@ def capture(work: Callable[[], object], calls: int, stream: Any, pool: Any = Non
             _some(work, calls)
         finally:
             graph.capture_end()
-    return graph
+
+    def replay(kept: Callable[[], object] = work) -> None:  # a graph does not keep the memory that it reads
+        graph.replay()
+
+    return replay
 
 
 def release() -> None:

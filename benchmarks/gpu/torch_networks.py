@@ -76,7 +76,7 @@ def _made(
         for _ in range(_WARM):
             call()
     other.synchronize()
-    work = capture(call, 1, other).replay if how == "graph" else call
+    work = capture(call, 1, other) if how == "graph" else call
     results = [torch.empty(y.shape, dtype=y.dtype).pin_memory() for y in made[0]]
 
     def launch() -> None:

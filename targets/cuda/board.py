@@ -14,7 +14,8 @@ class Board:
     """A GPU; bandwidths in GB/s (1e9 bytes a second), times in seconds, sizes in bytes.
 
     `cpu` is the CPU target that runs what the GPU cannot; `lanes` are multiply-adds of float32 a cycle and
-    multiprocessor. Code of a slice beyond `code_bytes` comes at `code_bytes_per_cycle` to each multiprocessor.
+    multiprocessor. Code comes at `code_bytes_per_cycle` to each multiprocessor; what is larger than `code_bytes` comes
+    again for blocks that are not in step, at `code_bytes_per_cycle_again`.
     `shared_bytes` are those of a multiprocessor, `l2_bytes_per_cycle` what it gets from the second-level cache,
     `memory_cycles` the latency of device memory, `dual_issue` the share of loads and stores that a scheduler issues
     beside a multiply-add.
@@ -37,6 +38,7 @@ class Board:
     dual_issue: float
     code_bytes: int
     code_bytes_per_cycle: float
+    code_bytes_per_cycle_again: float
     launch_seconds: float
     wait_seconds: float
 

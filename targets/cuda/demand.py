@@ -74,8 +74,10 @@ def seconds_of(parts: Mapping[str, float]) -> float:
 
 
 def _supply(own: Demand, board: Board) -> float:
-    """Cycles in which a multiprocessor gets its code: once each wave of blocks of a slice if the slice is larger than
-    the instruction cache, once if not."""
-    fits = own.code / own.slices <= board.code_bytes
-    waves = 1 if fits else math.ceil(own.blocks / own.slices / (board.multiprocessors * own.held))
-    return waves * own.code / board.code_bytes_per_cycle
+    """Cycles in which a multiprocessor gets its code: once each slice that it sees; and if the slices that run together
+    are larger than the instruction cache, again for each later wave of blocks, which are no longer in step."""
+    each, blocks = own.code / own.slices, math.ceil(own.blocks / board.multiprocessors)
+    seen = min(own.slices, blocks)
+    together = min(seen, 1 + own.held * board.multiprocessors * own.slices // own.blocks)
+    again = max(0, math.ceil(blocks / own.held) - seen) if together * each > board.code_bytes else 0
+    return each * (seen / board.code_bytes_per_cycle + again / board.code_bytes_per_cycle_again)

@@ -168,7 +168,7 @@ def saturate(x: np.ndarray, dtype: np.dtype | type) -> np.ndarray:
     low, past = float(limits.min), float(limits.max) + 1  # both exact in float64
     wide = np.nan_to_num(np.trunc(x.astype(np.float64)), nan=0.0, posinf=past, neginf=low)
     inside = np.where((wide >= low) & (wide < past), wide, 0.0).astype(dtype)
-    edge = np.where(wide >= past, limits.max, limits.min).astype(dtype)
+    edge = np.where(wide >= past, *np.array([limits.max, limits.min], dtype))
     return np.asarray(np.where((wide >= low) & (wide < past), inside, edge))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from targets.cuda.board import BOARDS
-from targets.cuda.demand import BOUNDS, held
+from targets.cuda.demand import BOUNDS, Demand, held, parts_of
 from targets.cuda.emit import emit
 from targets.cuda.model import Prediction, count, predict
 from tests.targets.cuda.layers import layer_of
@@ -75,3 +75,25 @@ def test_code_beyond_the_cache_is_fetched_again_by_every_wave() -> None:
     assert times[0] == pytest.approx(1)
     assert times[1] > 2
     assert times[2] > 2 * times[1]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "slices", "held", "first", "again"),
+    [
+        (2, 1, 1, 1, 0),  # a block for each multiprocessor: its code comes once
+        (2, 8, 4, 1, 0),  # of each other slice
+        (64, 1, 4, 1, 7),  # eight waves of blocks of one slice
+        (64, 8, 4, 8, 0),  # a wave of each slice
+        (64, 4, 4, 4, 4),
+    ],
+)
+def test_code_comes_once_a_slice_and_again_each_wave(
+    blocks: int, slices: int, held: int, first: int, again: int
+) -> None:
+    board = replace(BOARD, multiprocessors=2, code_bytes=999, code_bytes_per_cycle=2.0, code_bytes_per_cycle_again=0.5)
+    small, large = (
+        parts_of(Demand(blocks, 4, held, 0, 0, 0, 0, 0, size * slices, slices, 0), board)["code"] * board.ghz * 1e9
+        for size in (100.0, 1000.0)
+    )
+    assert small == pytest.approx(100 * first / 2)
+    assert large == pytest.approx(1000 * (first / 2 + again / 0.5))
