@@ -173,8 +173,8 @@ def _some(work: Callable[[], object], calls: int) -> None:
 
 
 def capture(work: Callable[[], object], calls: int, stream: Any, pool: Any = None) -> Callable[[], None]:
-    """Replays a graph of so many calls. Before that it is called some times, so that algorithms are chosen and memory is
-    there; other threads may use the driver meanwhile."""
+    """Replays a graph of so many calls. Before that it is called some times, so that algorithms are chosen and memory
+    is there; other threads may use the driver meanwhile."""
     graph = torch.cuda.CUDAGraph()
     torch.cuda.synchronize()  # operands may come from another stream
     with torch.cuda.stream(stream):
