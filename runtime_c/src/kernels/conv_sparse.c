@@ -21,7 +21,8 @@ typedef struct sparse_state {
   ert_sparse_stream stream;
   int64_t runs, *ends; /* of filters: tasks of the same strip; where they end in each group, in units */
   int64_t block;       /* filters whose sums are kept between tiles */
-  size_t tails_at, widened_at, sums_at, sums_filter, sums_chunk, tail_sums_at, runs_at; /* in scratch: floats */
+  size_t tails_at, widened_at, sums_at, sums_filter, sums_chunk, tail_sums_at, runs_at,
+      lists_at; /* in scratch: floats */
   ptrdiff_t columns[];
 } sparse_state;
 
@@ -61,7 +62,9 @@ static bool lay_out(sparse_state *s, size_t *inputs, size_t *floats) {
   s->runs_at = s->tail_sums_at;
   if (g->tailed && g->tiles > 1) s->runs_at += (size_t)s->block * ERT_SPARSE_TAIL;
   size = g->in_place ? 0 : (size_t)g->runs * (sizeof(ert_sparse_run) / sizeof(float));
-  return ert_add(s->runs_at, size, floats) && *floats <= SIZE_MAX / 64;
+  if (!ert_add(s->runs_at, size, &size) || !ert_align_up(size, 16, &s->lists_at)) return false;
+  size = g->in_place || g->tiles == 1 ? 0 : 2 * ERT_SPARSE_LIST / sizeof(float);
+  return ert_add(s->lists_at, size, floats) && *floats <= SIZE_MAX / 64;
 }
 
 /* Tasks: strips, and runs of filters where strips are too few for the workers. */
@@ -139,6 +142,7 @@ typedef struct sparse_task {
   const float *x; /* the group's first channel */
   size_t n_runs, n_tails;
   ert_sparse_run *runs;
+  uint64_t (*lists)[ERT_SPARSE_LIST / sizeof(uint64_t)]; /* of both, for all tiles; NULL if there is one */
 } sparse_task;
 
 static void list_runs(const sparse_state *s, sparse_task *task) {
@@ -148,6 +152,7 @@ static void list_runs(const sparse_state *s, sparse_task *task) {
   tails.column += lines.columns, tails.columns -= lines.columns;
   task->n_tails = 0;
   if (s->s.tailed) task->n_tails = ert_sparse_runs(&s->s, &s->x, &tails, ERT_SPARSE_TAIL, task->runs + task->n_runs);
+  if (task->lists) task->lists[0][0] = task->lists[1][0] = 0;
 }
 
 /* Copies the inputs of a tile, and the zeros that the first of the lines behind them begins with. */
@@ -161,12 +166,14 @@ static void copy_tile(const sparse_state *s, const sparse_task *task, int64_t ti
       .n_runs = task->n_runs,
       .channels = (size_t)channels,
       .to = scratch,
+      .list = task->lists,
   };
   s->simd->sparse_copy(&copy);
   memset(scratch + channels * s->s.lines * s->s.line, 0, (size_t)s->s.line * sizeof(float));
   if (!s->s.tailed) return;
   copy.runs += task->n_runs, copy.n_runs = task->n_tails;
   copy.to = scratch + s->tails_at;
+  if (task->lists) copy.list = task->lists + 1;
   s->simd->sparse_copy(&copy);
 }
 
@@ -260,6 +267,7 @@ static void sparse_run(const ert_step *step, int64_t begin, int64_t end, void *s
   const ert_conv_geometry *g = &s->s.g;
   const int64_t strips = s->s.strips * s->s.segments;
   sparse_task task = {.runs = (ert_sparse_run *)(void *)((float *)scratch + s->runs_at)};
+  if (s->s.tiles > 1) task.lists = (void *)((float *)scratch + s->lists_at);
   for (int64_t i = begin; i < end; i++) {
     const int64_t run = i % s->runs, strip = i / s->runs % strips;
     int64_t rest = i / s->runs / strips;

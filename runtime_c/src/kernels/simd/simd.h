@@ -216,7 +216,9 @@ typedef struct ert_sparse_copy {
   size_t n_runs, channels;
   size_t line, apart; /* floats of a run, and from one to the next; 0: of each channel all runs follow one another */
   float *to;
+  void *list; /* ERT_SPARSE_LIST bytes, the first eight 0 before the first of several copies of these runs; or NULL */
 } ert_sparse_copy;
+enum { ERT_SPARSE_LIST = 10 * 1024 };
 
 /* What an index is: a line, in 8 or 16 bits; or how many lines further on it is than the one before in its group. */
 typedef enum ert_sparse_indices { ERT_SPARSE_LINE, ERT_SPARSE_WIDE_LINE, ERT_SPARSE_GAP } ert_sparse_indices;
