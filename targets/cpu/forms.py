@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from packer.ir import DType, Graph, Node
+from packer.ir import SINGLE, DType, Graph, Node
 from packer.ir.ops import (
     Binary,
     Concat,
@@ -75,6 +75,8 @@ def forms(
         ways = precisions_of(graph, node, precision)
         if graph.density(node.inputs[1]) <= _SPARSE:
             ways = (*(ways or ("packed",)), stream_of(graph, node, precision))
+            if graph.block(node.inputs[1], 1) == SINGLE:
+                ways = (*ways, stream_of(graph, node, precision, "masked"))
         if ways:
             found = [
                 replace(_form(graph, node, PLANAR, PLANAR, way), arithmetic="" if way == "packed" else way)

@@ -1,0 +1,92 @@
+/* Four columns of a matrix that has a bit for every weight, times one row of inputs, or four: weights are spread once for
+ * all rows. */
+#ifndef ERT_KERNELS_SIMD_F32_MASKED_H
+#define ERT_KERNELS_SIMD_F32_MASKED_H
+
+#include "kernels/simd/f32-sparse-matrix.h"
+#include "kernels/simd/masked-expand.h"
+
+enum {
+  MASKED_AHEAD = 1024, /* values that are on their way */
+  MASKED_CHAIN = 4096, /* inputs whose products are added up one by one, in each lane */
+};
+
+/* The products of 16 inputs are added to the sums of rows and columns; returns where the values of the next ones are. */
+ERT_INLINE const char *masked_group(const float *const *x, size_t lanes, const char *values, ert_weights weights,
+                                    const uint16_t *masks, vf sums[4][4]) {
+  const ptrdiff_t bytes = ert_weights_bytes(weights);
+  uint64_t four;
+  memcpy(&four, masks, sizeof four);
+  __builtin_prefetch(values + bytes * MASKED_AHEAD);
+  __builtin_prefetch(values + bytes * MASKED_AHEAD + 64);
+  for (int column = 0; column < 4; column++)
+    for (int v = 0; v < V16; v++) {
+      const unsigned bits = (unsigned)(four >> (16 * column + VL * v)) & ((1u << VL) - 1);
+      const vf spread = masked_expand(matrix_entries(values, weights), bits);
+      values += bytes * (ptrdiff_t)masked_count(bits);
+      for (size_t row = 0; row < lanes; row++)
+        sums[row][column] = matrix_add_all(sums[row][column], spread, vload(x[row] + v * VL));
+    }
+  return values;
+}
+
+/* The lanes' sum: halves are added to each other. */
+ERT_INLINE float masked_sum(vf sums) {
+  float lanes[VL];
+  vstore(lanes, sums);
+  for (int n = VL / 2; n > 0; n /= 2)
+    for (int i = 0; i < n; i++) lanes[i] += lanes[i + n];
+  return lanes[0];
+}
+
+/* Inputs [begin, end), whose masks begin at `masks`; those that are fewer than 16 are followed by zeros. */
+ERT_INLINE const char *masked_chain(ert_masked *m, size_t lanes, const char *values, ert_weights weights,
+                                    const uint16_t *masks, size_t begin, size_t end) {
+  vf sums[4][4];
+  const float *x[4];
+  float rest[4][16] = {{0}};
+  for (size_t row = 0; row < lanes; row++) {
+    x[row] = m->x[row] + begin;
+    memcpy(rest[row], m->x[row] + end - end % 16, end % 16 * sizeof(float));
+    for (int column = 0; column < 4; column++) sums[row][column] = vzero();
+  }
+  for (size_t i = begin; i + 16 <= end; i += 16, masks += m->group) {
+    values = masked_group(x, lanes, values, weights, masks, sums);
+    for (size_t row = 0; row < lanes; row++) x[row] += 16;
+  }
+  if (end % 16 > 0) {
+    for (size_t row = 0; row < lanes; row++) x[row] = rest[row];
+    values = masked_group(x, lanes, values, weights, masks, sums);
+  }
+  for (size_t row = 0; row < lanes; row++)
+    for (int column = 0; column < 4; column++) m->sums[row][column] += masked_sum(sums[row][column]);
+  return values;
+}
+
+ERT_INLINE void masked_columns(ert_masked *m, size_t lanes, ert_weights weights) {
+  const char *values = m->values;
+  for (size_t i = 0; i < m->depth; i += MASKED_CHAIN) {
+    const size_t end = m->depth - i < MASKED_CHAIN ? m->depth : i + MASKED_CHAIN;
+    values = masked_chain(m, lanes, values, weights, m->masks + (ptrdiff_t)(i / 16) * m->group, i, end);
+  }
+}
+
+ERT_INLINE void masked_lanes(ert_masked *m, ert_weights weights) {
+  m->lanes == 1 ? masked_columns(m, 1, weights) : masked_columns(m, 4, weights);
+}
+
+static void masked_run(ert_masked *m) {
+  switch (m->weights) {
+    case ERT_WEIGHTS_F32:
+      masked_lanes(m, ERT_WEIGHTS_F32);
+      return;
+    case ERT_WEIGHTS_F16:
+      masked_lanes(m, ERT_WEIGHTS_F16);
+      return;
+    case ERT_WEIGHTS_BF16:
+      masked_lanes(m, ERT_WEIGHTS_BF16);
+      return;
+  }
+}
+
+#endif
