@@ -105,6 +105,14 @@ static void masked_rows(const ert_step *step, int64_t row, int64_t rows, const f
   }
 }
 
+/* Those of a block, mostly all. */
+static void copy_columns(float *to, const float *from, int64_t columns) {
+  if (columns == COLUMNS)
+    memcpy(to, from, COLUMNS * sizeof(float));
+  else
+    memcpy(to, from, (size_t)columns * sizeof(float));
+}
+
 static void masked_run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   (void)scratch;
   if (begin == end) return; /* an empty output has no state */
@@ -127,9 +135,9 @@ static void masked_run(const ert_step *step, int64_t begin, int64_t end, void *s
       m.values = values + starts[b] * ert_weights_bytes(weights);
       m.masks = masks + b * s->masks_block;
       memset(m.sums, 0, sizeof m.sums);
-      for (int64_t r = 0; bias && r < rows; r++) memcpy(m.sums[r], bias + column, (size_t)columns * sizeof(float));
+      for (int64_t r = 0; bias && r < rows; r++) copy_columns(m.sums[r], bias + column, columns);
       s->simd->masked(&m);
-      for (int64_t r = 0; r < rows; r++) memcpy(y[r] + column, m.sums[r], (size_t)columns * sizeof(float));
+      for (int64_t r = 0; r < rows; r++) copy_columns(y[r] + column, m.sums[r], columns);
     }
     const int64_t column = first * COLUMNS, columns = ert_min64(last * COLUMNS, s->columns) - column;
     for (int64_t r = 0; r < rows && a->kind != ERT_UNARY_IDENTITY; r++)

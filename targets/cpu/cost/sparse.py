@@ -26,11 +26,10 @@ _BLOCK_OF_ROWS, _PRODUCTS = 1.0, 17.6  # of an entry of four: of whatever vector
 _SPILLED = 0.6  # cycles that an entry takes longer if the inputs of a tile exceed the first cache
 _TILE = 12.0  # cycles of a row to go on to the next tile
 _WAITED = {1: 0.65, 4: 0.9}  # what part of fetching a matrix does not hide behind computing, by values of an entry
-# Of a matrix with a bit for every weight: cycles of 16 inputs of a column, with one row and with a band of four, by lanes of
-# vectors; cycles of a column besides; what part of fetching it does not hide.
-_MASK = {16: (3.0, 6.0), 8: (5.0, 12.0), 4: (10.0, 24.0)}
-_MASKED_COLUMN = 8.0
-_MASKED_WAITED = 0.7
+# Of a matrix with a bit for every weight, by lanes of vectors: cycles of 16 inputs of a column, with one row and with a
+# band of them; of a column besides; and what part of the lesser of computing and fetching the other one does not hide.
+_MASK = {16: (2.8, 6.0), 8: (4.3, 9.0), 4: (14.0, 34.0)}
+_MASKED_COLUMN, _MASKED_WAITED = 14.0, 0.5
 
 
 def conv_sparse_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
@@ -83,7 +82,7 @@ def linear_masked_seconds(work: Work, form: Form, distances: Sequence[float], at
     fetch = at.moved(bytes, distances[1]) + (bands - 1) * at.moved(bytes, bytes)
     late = activation_cycles(op.activation, y.elements / at.lanes, at) * at.cycle / at.efficiency.elementwise
     late += 0.4 * at.moved(a.bytes, distances[0]) + 0.8 * at.moved(y.bytes, distances[-1])
-    return busy + _MASKED_WAITED * fetch + late
+    return max(busy, fetch) + _MASKED_WAITED * min(busy, fetch) + late
 
 
 def _bytes(form: Form, together: int = 1) -> float:

@@ -17,8 +17,8 @@ ERT_INLINE const char *masked_group(const float *const *x, size_t lanes, const c
   const ptrdiff_t bytes = ert_weights_bytes(weights);
   uint64_t four;
   memcpy(&four, masks, sizeof four);
-  __builtin_prefetch(values + bytes * MASKED_AHEAD);
-  __builtin_prefetch(values + bytes * MASKED_AHEAD + 64);
+  for (ptrdiff_t line = 0; line < bytes; line++) /* as many as a group may take */
+    __builtin_prefetch(values + bytes * MASKED_AHEAD + 64 * line);
   for (int column = 0; column < 4; column++)
     for (int v = 0; v < V16; v++) {
       const unsigned bits = (unsigned)(four >> (16 * column + VL * v)) & ((1u << VL) - 1);
@@ -30,13 +30,13 @@ ERT_INLINE const char *masked_group(const float *const *x, size_t lanes, const c
   return values;
 }
 
-/* The lanes' sum: halves are added to each other. */
+/* Of all lanes. */
 ERT_INLINE float masked_sum(vf sums) {
-  float lanes[VL];
-  vstore(lanes, sums);
-  for (int n = VL / 2; n > 0; n /= 2)
-    for (int i = 0; i < n; i++) lanes[i] += lanes[i + n];
-  return lanes[0];
+  quad four[VL / 4], sum;
+  memcpy(four, &sums, sizeof four);
+  sum = four[0];
+  for (int i = 1; i < VL / 4; i++) sum += four[i];
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
 /* Inputs [begin, end), whose masks begin at `masks`; those that are fewer than 16 are followed by zeros. */
@@ -44,10 +44,8 @@ ERT_INLINE const char *masked_chain(ert_masked *m, size_t lanes, const char *val
                                     const uint16_t *masks, size_t begin, size_t end) {
   vf sums[4][4];
   const float *x[4];
-  float rest[4][16] = {{0}};
   for (size_t row = 0; row < lanes; row++) {
     x[row] = m->x[row] + begin;
-    memcpy(rest[row], m->x[row] + end - end % 16, end % 16 * sizeof(float));
     for (int column = 0; column < 4; column++) sums[row][column] = vzero();
   }
   for (size_t i = begin; i + 16 <= end; i += 16, masks += m->group) {
@@ -55,7 +53,8 @@ ERT_INLINE const char *masked_chain(ert_masked *m, size_t lanes, const char *val
     for (size_t row = 0; row < lanes; row++) x[row] += 16;
   }
   if (end % 16 > 0) {
-    for (size_t row = 0; row < lanes; row++) x[row] = rest[row];
+    float rest[4][16] = {{0}};
+    for (size_t row = 0; row < lanes; row++) x[row] = memcpy(rest[row], x[row], end % 16 * sizeof(float));
     values = masked_group(x, lanes, values, weights, masks, sums);
   }
   for (size_t row = 0; row < lanes; row++)
