@@ -13,7 +13,8 @@ from edgert.reader import Bundle, Program, Step, Tensor
 __all__ = ["LayerSummary", "ProgramSummary", "summarize"]
 
 _Place = tuple[int, int, int]  # of a constant: segment, offset, bytes
-_SPARSE = ("conv_sparse", "conv_unrolled", "linear_masked", "linear_sparse")  # their weights are values, and where these are
+# Their weights are values, and where these are.
+_SPARSE = ("conv_sparse", "conv_unrolled", "linear_masked", "linear_sparse")
 _COPIES = ("put", "get")  # to a device, and back
 
 

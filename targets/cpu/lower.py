@@ -249,11 +249,12 @@ def _together(block: Block) -> tuple[int, ...]:
     return block[:1] if block.channels == 1 else block[:]
 
 
-_STREAMS: WeakKeyDictionary[Value, dict[object, Stream | Unrolled | Masked]] = WeakKeyDictionary()  # of constants, made once
+_Stored = Stream | Unrolled | Masked  # weights of which some are not
+_STREAMS: WeakKeyDictionary[Value, dict[object, _Stored]] = WeakKeyDictionary()  # of constants, made once
 
 
 def _streamed(
-    graph: Graph, node: Node, stored: DType, key: object, make: Callable[[np.ndarray], Stream | Unrolled | Masked]
+    graph: Graph, node: Node, stored: DType, key: object, make: Callable[[np.ndarray], _Stored]
 ) -> tuple[Operand, ...]:
     """The weights of `node`, rounded to `stored`, as values and what tells where they are; `key` tells apart what else
     these depend on."""

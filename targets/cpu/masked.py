@@ -1,5 +1,5 @@
-"""Matrices with a bit for every weight and values of those that are not zero, in the order in which the kernel walks them
-(docs/format.md): pure numpy, exact bytes."""
+"""Matrices with a bit for every weight and values of those that are not zero, in the order in which the kernel walks
+them (docs/format.md): pure numpy, exact bytes."""
 
 from __future__ import annotations
 
