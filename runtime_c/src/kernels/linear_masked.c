@@ -57,8 +57,8 @@ static edgert_status masked_prove_starts(const ert_prepare *p, const masked_stat
   const int64_t values = p->step->in[1]->elements, most = ert_ceil_divide(s->depth, GROUP) * GROUP * COLUMNS;
   for (int64_t b = 0; b < s->blocks; b++)
     if (starts[b] < 0 || starts[b] > values - most)
-      return ert_reject(p, "start of a block of columns", "that many values before the end", "%lld, not %lld of %lld",
-                        (long long)starts[b], (long long)most, (long long)values);
+      return ert_reject(p, "start of a block of columns", "values for all bits behind it", "%lld, of %lld values",
+                        (long long)starts[b], (long long)values);
   return EDGERT_OK;
 }
 

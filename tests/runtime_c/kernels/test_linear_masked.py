@@ -124,8 +124,8 @@ def test_threads_give_the_same_bits(isa: str, rows: int) -> None:
 @ISAS
 @STORED
 def test_masks_lead_nowhere_else(stored: DType, isa: str, depth: int) -> None:
-    """Bits of inputs that there are not, and more than there are values of: what results is some number, out of the
-    memory of the operands, whose ends sanitizers watch."""
+    """Bits of inputs that there are not, and more than there are values of: what results is some number, and nothing is
+    written but the output."""
     rng = np.random.default_rng(5)
     for rows in (1, 6):
         inputs = operands(random_array(rng, (rows, depth), DType.F32), pruned(rng, (depth, 10), 0.5))
