@@ -28,8 +28,8 @@ _TILE = 12.0  # cycles of a row to go on to the next tile
 _WAITED = {1: 0.65, 4: 0.9}  # what part of fetching a matrix does not hide behind computing, by values of an entry
 # Of a matrix with a bit for every weight, by lanes of vectors: cycles of 16 inputs of a column, with one row and with a
 # band of them; of a column besides; and what part of the lesser of computing and fetching the other one does not hide.
-_MASK = {16: (2.8, 6.0), 8: (4.3, 9.0), 4: (14.0, 34.0)}
-_MASKED_COLUMN, _MASKED_WAITED = 14.0, 0.5
+_MASK = {16: (3.1, 6.2), 8: (4.5, 9.0), 4: (14.0, 34.0)}
+_MASKED_COLUMN, _MASKED_WAITED = 14.0, 0.1
 
 
 def conv_sparse_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:

@@ -79,6 +79,8 @@ def test_single_zeros_of_a_matrix_may_be_masked_and_blocks_are_a_stream() -> Non
     blocks[random.random((64, 16)).repeat(4, 1) < 0.5] = 0
     names = [{form.implementation for form in forms(graph("MatMul", (1, 64), w))} for w in (dense, single, blocks)]
     assert names == [{""}, {"packed", "sparse", "masked"}, {"packed", "sparse"}]
+    dense[:, ::5] = 0
+    assert "masked" not in {form.implementation for form in forms(graph("MatMul", (1, 64), dense))}, "too few zeros"
     reduced = resolve("cpu", precision="f16")
     found = graph("MatMul", (1, 64), single)
     assert "masked-f16" in {form.implementation for form in reduced.forms(found, found.nodes[0])}

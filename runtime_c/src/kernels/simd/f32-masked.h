@@ -7,7 +7,7 @@
 #include "kernels/simd/masked-expand.h"
 
 enum {
-  MASKED_AHEAD = 1024, /* values that are on their way */
+  MASKED_AHEAD = 4096, /* values that are on their way; to the second cache, since the first can wait for a few only */
   MASKED_CHAIN = 4096, /* inputs whose products are added up one by one, in each lane */
 };
 
@@ -17,8 +17,8 @@ ERT_INLINE const char *masked_group(const float *const *x, size_t lanes, const c
   const ptrdiff_t bytes = ert_weights_bytes(weights);
   uint64_t four;
   memcpy(&four, masks, sizeof four);
-  for (ptrdiff_t line = 0; line < bytes; line++) /* as many as a group may take */
-    __builtin_prefetch(values + bytes * MASKED_AHEAD + 64 * line);
+  for (ptrdiff_t line = 0; line <= bytes; line++) /* as many as a group may touch */
+    __builtin_prefetch(values + bytes * MASKED_AHEAD + 64 * line, 0, 2);
   for (int column = 0; column < 4; column++)
     for (int v = 0; v < V16; v++) {
       const unsigned bits = (unsigned)(four >> (16 * column + VL * v)) & ((1u << VL) - 1);
