@@ -13,7 +13,8 @@ from edgert.reader import Bundle, Program, Step, Tensor
 __all__ = ["LayerSummary", "ProgramSummary", "summarize"]
 
 _Place = tuple[int, int, int]  # of a constant: segment, offset, bytes
-_SPARSE = ("conv_sparse", "conv_unrolled", "linear_sparse")  # their weights are values, and where these are
+# Their weights are values, and where these are.
+_SPARSE = ("conv_sparse", "conv_unrolled", "linear_masked", "linear_sparse")
 _COPIES = ("put", "get")  # to a device, and back
 
 
@@ -125,7 +126,7 @@ def _layer(
         if step.kernel in _SPARSE:
             values = program.tensors[step.inputs[1]]
             weights[_place(values)] = values
-            counted.setdefault(_place(values), (_matrix(bundle, program, step), _nonzeros(bundle, values)))
+            counted.setdefault(_place(values), (_matrix(bundle, program, steps, step), _nonzeros(bundle, values)))
     for place, tensor in weights.items():
         if place not in counted:
             counted[place] = math.prod(tensor.shape), _nonzeros(bundle, tensor)
@@ -146,8 +147,10 @@ def _layer(
     )
 
 
-def _matrix(bundle: Bundle, program: Program, step: Step) -> int:
-    """Elements of the weights of which a step reads the non-zeros."""
+def _matrix(bundle: Bundle, program: Program, steps: Sequence[Step], step: Step) -> int:
+    """Elements of the weights of which a step, and those beside it, read the non-zeros."""
+    if step.kernel == "linear_masked":
+        return program.tensors[step.inputs[0]].shape[-1] * max(_last_column(program, other) for other in steps)
     x, table = (program.tensors[step.inputs[i]] for i in (0, 4 if step.kernel == "conv_unrolled" else 3))
     table = program.tensors[table.root] if table.root >= 0 else table
     ints = {attribute.name: attribute.ints for attribute in step.attributes}
@@ -158,6 +161,12 @@ def _matrix(bundle: Bundle, program: Program, step: Step) -> int:
     if step.kernel == "linear_sparse":
         return x.shape[-1] * outputs
     return x.shape[1] // ints["group"][0] * math.prod(ints["kernel"]) * outputs
+
+
+def _last_column(program: Program, step: Step) -> int:
+    """Up to which column of its matrix a `linear_masked` reads: blocks of masks have four, the last one up to four."""
+    masks, y = program.tensors[step.inputs[2]], program.tensors[step.outputs[0]]
+    return 4 * sum(masks.begin[:1]) + y.shape[-1]
 
 
 def _nonzeros(bundle: Bundle, tensor: Tensor) -> int:

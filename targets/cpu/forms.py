@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from packer.ir import DType, Graph, Node
+from packer.ir import SINGLE, DType, Graph, Node
 from packer.ir.ops import (
     Binary,
     Concat,
@@ -41,7 +41,8 @@ from targets.machine import Machine
 __all__ = ["forms", "is_depthwise"]
 
 PLANAR, BLOCK16 = Layout.PLANAR, Layout.BLOCK16
-_SPARSE = 0.9  # density of weights from which on a stream of non-zeros cannot pay
+_SPARSE = 0.9  # density of weights from which on a stream of non-zeros cannot pay,
+_MASKED = 0.75  # and a bit for every weight: fetching what differs in length comes short of the memory's speed
 _FEW = 3, 8  # filters of a group, of one tap and of more, that a stream suits in any case: others compute more at once
 
 
@@ -75,6 +76,8 @@ def forms(
         ways = precisions_of(graph, node, precision)
         if graph.density(node.inputs[1]) <= _SPARSE:
             ways = (*(ways or ("packed",)), stream_of(graph, node, precision))
+            if graph.density(node.inputs[1]) <= _MASKED and graph.block(node.inputs[1], 1) == SINGLE:
+                ways = (*ways, stream_of(graph, node, precision, "masked"))
         if ways:
             found = [
                 replace(_form(graph, node, PLANAR, PLANAR, way), arithmetic="" if way == "packed" else way)

@@ -30,8 +30,9 @@ from packer.ir.rounding import nearest
 from targets.base import Attribute, Form, Layout, Lowered, Operand, Work, attributes_of
 from targets.cpu.cost.conv import geometry
 from targets.cpu.depthwise import tap_lists
+from targets.cpu.masked import Masked, masked_matrix
 from targets.cpu.packing import block16, depth16, lines, weight16
-from targets.cpu.precision import LINES, halves, is_stream, rounded, stored_type
+from targets.cpu.precision import LINES, halves, is_masked, is_stream, rounded, stored_type
 from targets.cpu.quantized import lower_quantized
 from targets.cpu.sparse import UNSORTED, Stream, conv_stream, matrix_stream, taps_of
 from targets.cpu.tiling import Engine, Tiling, tiling
@@ -51,6 +52,8 @@ def lower(graph: Graph, node: Node, form: Form, machine: Machine) -> Lowered:
         stored = stored_type(form.implementation)
         of_conv = isinstance(node.op, Conv)
         return _conv_sparse(graph, node, machine, stored) if of_conv else _linear_sparse(graph, node, stored)
+    if is_masked(form.implementation):
+        return _linear_masked(graph, node, stored_type(form.implementation))
     if form.implementation == "unrolled":
         return _conv_unrolled(graph, node)
     if form.implementation.startswith("winograd"):
@@ -223,11 +226,22 @@ def _conv_unrolled(graph: Graph, node: Node) -> Lowered:
 def _linear_sparse(graph: Graph, node: Node, stored: DType) -> Lowered:
     block = graph.block(node.inputs[1], 1)
     stream = _streamed(graph, node, stored, block, lambda data: matrix_stream(data, block))
-    inputs = [_operand(graph, node.inputs[0], Layout.PLANAR), *stream]
-    if len(node.inputs) > 2 and node.inputs[2] is not None:
-        inputs.append(_constant(graph, node.inputs[2], graph.type(node.outputs[0]).shape[-1:], Layout.PLANAR))
     attributes = (*attributes_of(node.op), Attribute("together", ints=_together(block)))
-    return Lowered("linear_sparse", tuple(inputs), tuple(sorted(attributes, key=lambda a: a.name)))
+    inputs = _around(graph, node, stream)
+    return Lowered("linear_sparse", inputs, tuple(sorted(attributes, key=lambda a: a.name)))
+
+
+def _linear_masked(graph: Graph, node: Node, stored: DType) -> Lowered:
+    stream = _streamed(graph, node, stored, "masked", masked_matrix)
+    return Lowered("linear_masked", _around(graph, node, stream), attributes_of(node.op))
+
+
+def _around(graph: Graph, node: Node, stream: tuple[Operand, ...]) -> tuple[Operand | None, ...]:
+    """The operands of a matrix product with a stream: before it the input, behind it the bias if there is one."""
+    inputs = (_operand(graph, node.inputs[0], Layout.PLANAR), *stream)
+    if len(node.inputs) <= 2 or node.inputs[2] is None:
+        return inputs
+    return (*inputs, _constant(graph, node.inputs[2], graph.type(node.outputs[0]).shape[-1:], Layout.PLANAR))
 
 
 def _together(block: Block) -> tuple[int, ...]:
@@ -235,11 +249,12 @@ def _together(block: Block) -> tuple[int, ...]:
     return block[:1] if block.channels == 1 else block[:]
 
 
-_STREAMS: WeakKeyDictionary[Value, dict[object, Stream | Unrolled]] = WeakKeyDictionary()  # of constants, made once
+_Stored = Stream | Unrolled | Masked  # weights of which some are not
+_STREAMS: WeakKeyDictionary[Value, dict[object, _Stored]] = WeakKeyDictionary()  # of constants, made once
 
 
 def _streamed(
-    graph: Graph, node: Node, stored: DType, key: object, make: Callable[[np.ndarray], Stream | Unrolled]
+    graph: Graph, node: Node, stored: DType, key: object, make: Callable[[np.ndarray], _Stored]
 ) -> tuple[Operand, ...]:
     """The weights of `node`, rounded to `stored`, as values and what tells where they are; `key` tells apart what else
     these depend on."""

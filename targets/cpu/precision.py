@@ -16,6 +16,7 @@ __all__ = [
     "SETTINGS",
     "halves",
     "has_lines",
+    "is_masked",
     "is_stream",
     "noise_of",
     "precisions_of",
@@ -37,6 +38,12 @@ def stored_type(implementation: str) -> DType:
 def is_stream(implementation: str) -> bool:
     """Whether a form stores its weights as a stream of their non-zeros: "sparse", "sparse-f16" and "sparse-bf16"."""
     return implementation.partition("-")[0] == "sparse"
+
+
+def is_masked(implementation: str) -> bool:
+    """Whether a form stores a bit for every weight, and those that are not zero: "masked", "masked-f16" and
+    "masked-bf16"."""
+    return implementation.partition("-")[0] == "masked"
 
 
 def noise_of(implementation: str) -> float:
@@ -85,11 +92,11 @@ def has_lines(graph: Graph, node: Node, precision: str) -> bool:
     return precision == "bf16" and weights is not None and weights.shape[1] < _FEW and _reducible(weights, precision)
 
 
-def stream_of(graph: Graph, node: Node, precision: str) -> str:
-    """The form by which the weights of `node` become a stream: of 16 bits a value unless one is no finite number of
-    them."""
+def stream_of(graph: Graph, node: Node, precision: str, kind: str = "sparse") -> str:
+    """The form by which the weights of `node` become a stream, or "masked": of 16 bits a value unless one is no finite
+    number of them."""
     weights = graph.constant(node.inputs[1])
-    return f"sparse-{precision}" if weights is not None and _reducible(weights, precision) else "sparse"
+    return f"{kind}-{precision}" if weights is not None and _reducible(weights, precision) else kind
 
 
 def _reducible(weights: np.ndarray, precision: str) -> bool:

@@ -37,7 +37,8 @@ from packer.ir.ops import (
 )
 from targets.base import Form, Layout, Lowered, attributes_of, block_grain
 from targets.cpu.lower import COPIES, copy_attributes, is_linear, tiling_of
-from targets.cpu.precision import LINES, is_stream
+from targets.cpu.masked import COLUMNS
+from targets.cpu.precision import LINES, is_masked, is_stream
 from targets.cpu.quantized import quantized_boxes
 from targets.cpu.sparse import BLOCK, MATRIX_CHANNELS
 from targets.cpu.unrolled import group_sizes
@@ -101,6 +102,8 @@ def restrict(graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part)
     boxes: list[Box | None] = list(part.reads)
     if is_stream(form.implementation):
         boxes = _sparse(lowered, part)
+    elif is_masked(form.implementation):
+        boxes = _masked(lowered, part)
     elif form.implementation == "unrolled":
         boxes = _unrolled(graph, node, lowered, part)
     elif isinstance(node.op, IntegerConv | QuantizedConv):
@@ -128,6 +131,15 @@ def _sparse(lowered: Lowered, part: Part) -> list[Box | None]:
     rows = (filters[0] // together, filters[1] // together)
     stream = [values, indices, (counts[0], rows, *counts[2:]), (starts[0], blocks)]
     return [part.reads[0], *stream, bias, *part.reads[3:]]
+
+
+def _masked(lowered: Lowered, part: Part) -> list[Box | None]:
+    """Values are whole for every part; masks and starts are those of its columns."""
+    columns = part.writes[-1]
+    values, masks, _ = (whole(o.type) for o in lowered.inputs[1:4] if o is not None and o.type)
+    blocks = (columns[0] // COLUMNS, -(-columns[1] // COLUMNS))
+    bias = None if len(part.reads) < 3 or part.reads[2] is None else (columns,)
+    return [part.reads[0], values, (blocks, *masks[1:]), (blocks,), bias]
 
 
 def _unrolled(graph: Graph, node: Node, lowered: Lowered, part: Part) -> list[Box | None]:

@@ -179,6 +179,47 @@ def test_fully_connected(tmp_path: Path, rows: int) -> None:
         check(path, "linear_sparse" if implementation == "sparse" else "linear", feeds, want)
 
 
+@pytest.mark.parametrize("rows", [1, 3, 20])
+@pytest.mark.parametrize("precision", ["f32", "f16", "bf16"])
+def test_masked_fully_connected(tmp_path: Path, rows: int, precision: str) -> None:
+    """A bit for every weight: the same bits on any number of cores, and summaries count what there is."""
+    random = np.random.default_rng(2)
+    values = {"w": pruned(random, (5000, 70), 0.5), "b": np.ones(70, np.float32), "v": pruned(random, (70, 41), 0.3)}
+    values["w"] /= np.float32(50)
+    nodes = [
+        helper.make_node("Gemm", ["x", "w", "b"], ["t"]),
+        helper.make_node("Sigmoid", ["t"], ["u"]),
+        helper.make_node("MatMul", ["u", "v"], ["y"]),
+    ]
+    network, path = finished(nodes, values, (rows, 5000), 2), tmp_path / "model.edge"
+    rounded = {name: data if name == "b" else nearest(data, DType[precision.upper()]) for name, data in values.items()}
+    feeds = {"x": random.standard_normal((rows, 5000)).astype(np.float32)}
+    (want,) = ReferenceEvaluator(finished(nodes, rounded, (rows, 5000), 2)).run(None, feeds)
+    implementation = "masked" if precision == "f32" else f"masked-{precision}"
+    pack(network, path, cores=(1, 2, 3), implementation=implementation, precision=precision, golden=False)
+    check(path, "linear_masked", feeds, want)
+    bundle = edgert.read(path)
+    nonzeros = sum(np.count_nonzero(rounded[name]) for name in ("w", "v"))
+    for program in bundle.programs:
+        layers = [layer for layer in summarize(bundle, program).layers if layer.kernel == "linear_masked"]
+        assert sum(layer.weights for layer in layers) == 5000 * 70 + 70 * 41
+        assert sum(layer.nonzeros for layer in layers) == nonzeros
+
+
+@pytest.mark.parametrize(("side", "zeros", "kernel"), [
+    (4096, 0.0, "linear"), (4096, 0.5, "linear_masked"), (4096, 0.9, "linear_sparse"),
+    (512, 0.5, "linear"), (512, 0.95, "linear_sparse"),
+])  # fmt: skip
+def test_zeros_decide_of_fully_connected_layers(tmp_path: Path, side: int, zeros: float, kernel: str) -> None:
+    """Those out of memory save bytes first, those in a cache work."""
+    values = {"w": np.where(np.random.default_rng(3).random((side, side), np.float32) < zeros, np.float32(0), 1)}
+    values["w"] = values["w"].astype(np.float32)
+    network = finished([helper.make_node("MatMul", ["x", "w"], ["y"])], values, (1, side), 2)
+    pack(network, tmp_path / "model.edge", cores=(1, 2), golden=False)
+    programs = edgert.read(tmp_path / "model.edge").programs
+    assert {step.kernel for program in programs for step in program.steps} == {kernel}
+
+
 @pytest.mark.parametrize("rows", [1, 6])
 @pytest.mark.parametrize("form", ["Gemm", "Gemm, transB", "MatMul"])
 @pytest.mark.parametrize("block", [Block(4, 1), Block(1, 4)], ids=str)

@@ -37,10 +37,14 @@ TARGET = "cpu-x86_64-avx512" if platform.machine() == "x86_64" else "cpu"  # wit
 MOST_BYTES = 100_000  # of a bundle
 SEARCHES = (("exact", 1), ("rows", 2))  # strategies of the planner, and how many cores: with views and without
 IMPLEMENTATIONS = {  # of convolutions and matrix products, by precision
-    "f32": ("direct", "depthwise", "sparse", "unrolled", "winograd2", "winograd4", "im2col-caffe", "im2col-nhwc"),
-    "f16": ("packed-f16", "sparse-f16", "winograd4-lean-f16"),
-    "bf16": ("packed-bf16", "bf16", "lines-bf16", "sparse-bf16", "winograd2-lean-bf16", "winograd2-bf16"),
-}
+    "f32": (
+        "direct", "depthwise", "sparse", "masked", "unrolled", "winograd2", "winograd4", "im2col-caffe", "im2col-nhwc",
+    ),
+    "f16": ("packed-f16", "sparse-f16", "masked-f16", "winograd4-lean-f16"),
+    "bf16": (
+        "packed-bf16", "bf16", "lines-bf16", "sparse-bf16", "masked-bf16", "winograd2-lean-bf16", "winograd2-bf16",
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

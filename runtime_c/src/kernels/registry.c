@@ -40,6 +40,7 @@
   X(launch)                   \
   X(linear)                   \
   X(linear_integer)           \
+  X(linear_masked)            \
   X(linear_quantized)         \
   X(linear_sparse)            \
   X(lp_normalize)             \

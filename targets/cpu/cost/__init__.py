@@ -44,10 +44,10 @@ from targets.cpu.cost.depthwise_planar import depthwise_planar_seconds
 from targets.cpu.cost.direct import direct_seconds
 from targets.cpu.cost.quantized import conv_quantized_seconds, linear_quantized_seconds
 from targets.cpu.cost.recurrent import recurrent_seconds
-from targets.cpu.cost.sparse import conv_sparse_seconds, linear_sparse_seconds
+from targets.cpu.cost.sparse import conv_sparse_seconds, linear_masked_seconds, linear_sparse_seconds
 from targets.cpu.cost.unrolled import conv_unrolled_seconds
 from targets.cpu.cost.winograd import winograd_seconds
-from targets.cpu.precision import LINES, is_stream
+from targets.cpu.precision import LINES, is_masked, is_stream
 from targets.cpu.winograd import TILES
 from targets.machine import Machine
 
@@ -118,6 +118,8 @@ def seconds(
         model = _CONVOLUTIONS[form.implementation]
     elif is_stream(form.implementation):
         model = linear_sparse_seconds
+    elif is_masked(form.implementation):
+        model = linear_masked_seconds
     else:
         model = _MODELS.get(type(work.op), pointwise.scalar_seconds)
     return place.step + model(work, form, distances, place)

@@ -1,4 +1,5 @@
-"""Convolution and matrix products with sparse weights (runtime_c/src/kernels/conv_sparse.c, linear_sparse.c)."""
+"""Convolution and matrix products with sparse weights (runtime_c/src/kernels/conv_sparse.c, linear_sparse.c,
+linear_masked.c)."""
 
 from __future__ import annotations
 
@@ -10,11 +11,12 @@ from targets.base import Form, Work
 from targets.cpu.cost.at import At
 from targets.cpu.cost.conv import geometry
 from targets.cpu.cost.pointwise import activation_cycles
+from targets.cpu.masked import INPUTS
 from targets.cpu.precision import stored_type
 from targets.cpu.sparse import MATRIX_CHANNELS
 from targets.cpu.tiling import Engine, cycles, tiling
 
-__all__ = ["conv_sparse_seconds", "linear_sparse_seconds"]
+__all__ = ["conv_sparse_seconds", "linear_masked_seconds", "linear_sparse_seconds"]
 
 _PLACE = 1.1  # bytes that tell where a non-zero is, counts included
 _READ, _WRITTEN = 0.3, 0.5  # what part of moving inputs and outputs does not hide behind computing
@@ -24,6 +26,10 @@ _BLOCK_OF_ROWS, _PRODUCTS = 1.0, 17.6  # of an entry of four: of whatever vector
 _SPILLED = 0.6  # cycles that an entry takes longer if the inputs of a tile exceed the first cache
 _TILE = 12.0  # cycles of a row to go on to the next tile
 _WAITED = {1: 0.65, 4: 0.9}  # what part of fetching a matrix does not hide behind computing, by values of an entry
+# Of a matrix with a bit for every weight, by lanes of vectors: cycles of 16 inputs of a column, with one row and with a
+# band of them; of a column besides; and what part of the lesser of computing and fetching the other one does not hide.
+_MASK = {16: (3.1, 6.2), 8: (4.5, 9.0), 4: (14.0, 34.0)}
+_MASKED_COLUMN, _MASKED_WAITED = 14.0, 0.1
 
 
 def conv_sparse_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
@@ -61,6 +67,22 @@ def linear_sparse_seconds(work: Work, form: Form, distances: Sequence[float], at
     late = activation_cycles(op.activation, y.elements / at.lanes, at) * at.cycle / at.efficiency.elementwise
     late += 0.4 * at.moved(a.bytes, distances[0]) + 0.8 * at.moved(y.bytes, distances[-1])
     return busy + _WAITED[size] * at.moved(nonzeros * _bytes(form, size), distances[1]) + late
+
+
+def linear_masked_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
+    op, a, b, y = work.op, work.inputs[0], work.inputs[1], work.outputs[0]
+    assert isinstance(op, MatMul)
+    assert a is not None
+    assert b is not None
+    depth, columns = b.shape
+    rows, groups = y.elements // max(columns, 1), -(-depth // INPUTS) * columns
+    bands = -(-rows // _ROWS)
+    busy = bands * (groups * _MASK[at.lanes][rows > 1] + columns * _MASKED_COLUMN) * at.cycle / at.efficiency.dense
+    bytes = work.density * b.elements * stored_type(form.implementation).bytes + 2 * groups
+    fetch = at.moved(bytes, distances[1]) + (bands - 1) * at.moved(bytes, bytes)
+    late = activation_cycles(op.activation, y.elements / at.lanes, at) * at.cycle / at.efficiency.elementwise
+    late += 0.4 * at.moved(a.bytes, distances[0]) + 0.8 * at.moved(y.bytes, distances[-1])
+    return max(busy, fetch) + _MASKED_WAITED * min(busy, fetch) + late
 
 
 def _bytes(form: Form, together: int = 1) -> float:

@@ -27,6 +27,7 @@ ZEN = Machine.load("zen4-server")
 MACHINES = [Machine.load(name) for name in ("zen4-server", "xeon-e5-2666v3", "jetson-tx2", "cortex-a72")]
 RELU, CLIP = Activation("relu"), Activation("clip", 0.0, 6.0)
 MB = 1 << 20
+STORED = ("packed", "masked", "sparse")  # a matrix as it is, or by its zeros
 
 
 def f32(*shape: int) -> TensorType:
@@ -184,6 +185,34 @@ def test_blocks_of_a_sparse_matrix_take_less(rows: int, distance: float, least: 
     blocks, how = replace(single, block=block), form(single, PLANAR, PLANAR, "sparse")
     assert least < time(single, how, distance) / time(blocks, how, distance) < 3.2
     assert weights(blocks, how) < weights(single, how)
+
+
+@pytest.mark.parametrize(
+    ("shape", "zeros", "best"),
+    [
+        ((4096, 25088), 0.0, "packed"), ((4096, 25088), 0.5, "masked"), ((4096, 25088), 0.7, "masked"),
+        ((4096, 25088), 0.9, "sparse"), ((1024, 1024), 0.5, "packed"), ((1024, 1024), 0.9, "sparse"),
+    ],
+)  # fmt: skip
+def test_zeros_decide_how_a_matrix_is_stored(shape: tuple[int, int], zeros: float, best: str) -> None:
+    """The smaller one lies in a cache."""
+    what = replace(work(MatMul(), f32(1, shape[0]), f32(*shape)), density=1 - zeros)
+    for active in (1, 2):
+        distance = 4.0 * math.prod(shape)
+        times = {name: time(what, form(what, PLANAR, PLANAR, name), distance, active=active) for name in STORED}
+        assert min(times, key=times.__getitem__) == best
+    bytes = {name: weights(what, form(what, PLANAR, PLANAR, name)) for name in STORED}
+    if zeros in (0.5, 0.7):
+        assert bytes["masked"] < min(bytes["packed"], bytes["sparse"])
+
+
+@pytest.mark.parametrize(("zeros", "one", "two"), [(0.3, 12.6, 8.9), (0.5, 7.5, 6.1), (0.9, 5.8, 2.9)])
+def test_masked_matrices_are_predicted(zeros: float, one: float, two: float) -> None:
+    """Milliseconds with one thread, and with two, each of which takes half of the columns."""
+    for active, milliseconds in ((1, one), (2, two)):
+        what = replace(work(MatMul(), f32(1, 25088), f32(25088, 4096 // active)), density=1 - zeros)
+        found = time(what, form(what, PLANAR, PLANAR, "masked"), 1e9, active=active) * 1e3
+        assert found == pytest.approx(milliseconds, rel=0.17)
 
 
 def test_a_fused_limit_is_free_and_a_function_is_not() -> None:

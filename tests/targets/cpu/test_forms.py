@@ -70,3 +70,20 @@ def test_few_filters_of_a_group_may_be_a_stream_whatever_they_hold() -> None:
         assert "sparse" in implementations(1, 1, kernel) & implementations(most, 1, kernel)
         assert "sparse" in implementations(most, 3, kernel)
         assert "sparse" not in implementations(most + 1, 1, kernel) | implementations(most + 1, 3, kernel)
+
+
+def test_single_zeros_of_a_matrix_may_be_masked_and_blocks_are_a_stream() -> None:
+    random = np.random.default_rng(0)
+    dense, single, blocks = random.random((3, 64, 64), np.float32) + 1
+    single[random.random((64, 64)) < 0.5] = 0
+    blocks[random.random((64, 16)).repeat(4, 1) < 0.5] = 0
+    names = [{form.implementation for form in forms(graph("MatMul", (1, 64), w))} for w in (dense, single, blocks)]
+    assert names == [{""}, {"packed", "sparse", "masked"}, {"packed", "sparse"}]
+    dense[:, ::5] = 0
+    assert "masked" not in {form.implementation for form in forms(graph("MatMul", (1, 64), dense))}, "too few zeros"
+    reduced = resolve("cpu", precision="f16")
+    found = graph("MatMul", (1, 64), single)
+    assert "masked-f16" in {form.implementation for form in reduced.forms(found, found.nodes[0])}
+    single[3, 3] = 1e9
+    found = graph("MatMul", (1, 64), single)
+    assert "masked" in {form.implementation for form in reduced.forms(found, found.nodes[0])}

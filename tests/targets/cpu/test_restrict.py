@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from packer.ir import DType, Graph, Node, TensorType, Value
-from packer.ir.ops import Activation, Conv
-from targets.base import Attribute, Form, resolve
+from packer.ir.ops import Activation, Conv, MatMul
+from targets.base import Attribute, Form, attributes_of, resolve
 
 TARGET = resolve("cpu")
 
@@ -59,6 +59,26 @@ def test_parts_of_a_stream(filters: tuple[int, int]) -> None:
     names = {attribute.name for attribute in step.attributes}
     assert {"channels", "kernel", "rows", "activation"} <= names
     assert Attribute("pads", ints=(0, 1, 0, 1)) in step.attributes
+
+
+@pytest.mark.parametrize(("columns", "blocks"), [((0, 16), (0, 4)), ((16, 70), (4, 18)), ((64, 70), (16, 18))])
+def test_parts_of_masks(columns: tuple[int, int], blocks: tuple[int, int]) -> None:
+    weights = np.ones((50, 70), np.float32)
+    weights[::2] = 0
+    op = MatMul(Activation("relu"))
+    values = [Value("x", TensorType(DType.F32, (3, 50))), Value.constant("w", weights)]
+    values.append(Value.constant("b", np.ones(70, np.float32)))
+    values.append(Value("y", op.infer([value.type for value in values])[0]))
+    node = Node(op, ("x", "w", "b"), ("y",))
+    graph = Graph("g", ("x",), ("y",), (node,), {value.name: value for value in values})
+    form = form_of(graph, node, "masked")
+    whole = TARGET.lower(graph, node, form)
+    part = op.part(((1, 3), columns), [value.type for value in values[:3]])
+    step = TARGET.restrict(graph, node, form, whole, part)
+    assert step.kernel == "linear_masked"
+    boxes = [operand.box for operand in step.inputs if operand is not None]
+    assert boxes == [((1, 3), (0, 50)), ((0, 1700 + 256),), (blocks, (0, 4), (0, 4)), (blocks,), (columns,)]
+    assert step.attributes == attributes_of(op)
 
 
 @pytest.mark.parametrize(

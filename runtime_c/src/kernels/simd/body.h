@@ -9,6 +9,7 @@
 #include "kernels/simd/f32-dense.h"
 #include "kernels/simd/f32-depthwise.h"
 #include "kernels/simd/f32-direct.h"
+#include "kernels/simd/f32-masked.h"
 #include "kernels/simd/f32-reduce.h"
 #include "kernels/simd/f32-sparse-matrix.h"
 #include "kernels/simd/f32-sparse.h"

@@ -5,6 +5,7 @@
 #include "kernels/simd/scalar-depthwise-planar.h"
 #include "kernels/simd/scalar-depthwise.h"
 #include "kernels/simd/scalar-direct.h"
+#include "kernels/simd/scalar-masked.h"
 #include "kernels/simd/scalar-sparse.h"
 #include "kernels/simd/scalar-unrolled.h"
 #include "kernels/simd/scalar-vector.h"
@@ -31,6 +32,7 @@ const ert_simd ert_simd_scalar = {
     .sparse_copy = sparse_copy,
     .sparse_widen = sparse_widen,
     .sparse_matrix = sparse_matrix,
+    .masked = masked_run,
     .unrolled_pack = unrolled_pack,
     .unrolled = unrolled_run,
     .winograd_input = winograd_input,

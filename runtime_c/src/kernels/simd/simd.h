@@ -347,6 +347,21 @@ typedef struct ert_sparse_matrix {
   float *y; /* [columns][lanes] */
 } ert_sparse_matrix;
 
+/* Four columns of a matrix times one row of inputs, or four (f32-masked.h): sums[row][column] += sum over the inputs of
+ * weight * x[row][input]. Every 16 inputs have a mask for each column, bit i of which is set if input i has a weight; values
+ * of those follow each other by groups of 16, columns and inputs. Of each group 64 values at most are read, if their bits
+ * are set or not. */
+typedef struct ert_masked {
+  const float *x[4];
+  size_t lanes; /* 1 or 4 */
+  size_t depth;
+  const char *values;
+  ert_weights weights;
+  const uint16_t *masks;
+  ptrdiff_t group; /* masks between groups */
+  float sums[4][4];
+} ert_masked;
+
 /* How many floats of a filter a table sums up at once: up to `most`, lines being multiples of `vector`; or up to `unit_most`,
  * lines being multiples of `unit`; or up to `tail_most` with a tail. */
 typedef struct ert_sparse_limits {
@@ -438,6 +453,7 @@ typedef struct ert_simd {
   void (*sparse_widen)(ert_weights weights, const uint16_t *x, float *y,
                        size_t n); /* of y whole blocks of 16 are written */
   void (*sparse_matrix)(const ert_sparse_matrix *m);
+  void (*masked)(ert_masked *m);
   void (*unrolled_pack)(const ert_unrolled_pack *pack);
   /* Each vector goes through all n groups of a set. */
   void (*unrolled)(const ert_unrolled *groups, size_t n);
