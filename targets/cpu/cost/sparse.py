@@ -25,9 +25,9 @@ _ROWS, _ENTRY_OF_ROWS = 4, 1.35  # rows that are computed together, and cycles o
 _BLOCK_OF_ROWS, _PRODUCTS = 1.0, 17.6  # of an entry of four: of whatever vectors, and of a vector of one float
 _SPILLED = 0.6  # cycles that an entry takes longer if the inputs of a tile exceed the first cache
 _TILE = 12.0  # cycles of a row to go on to the next tile
-_WAITED = {1: 0.65, 4: 0.9}  # what part of fetching a matrix does not hide behind computing, by values of an entry
+_WAITED = {1: 0.1, 4: 0.55}  # what part of the lesser of computing and fetching is not hidden, by values of an entry
 # Of a matrix with a bit for every weight, by lanes of vectors: cycles of 16 inputs of a column, with one row and with a
-# band of them; of a column besides; and what part of the lesser of computing and fetching the other one does not hide.
+# band of them; of a column besides; and what part as above.
 _MASK = {16: (3.1, 6.2), 8: (4.5, 9.0), 4: (14.0, 34.0)}
 _MASKED_COLUMN, _MASKED_WAITED = 14.0, 0.1
 
@@ -66,7 +66,7 @@ def linear_sparse_seconds(work: Work, form: Form, distances: Sequence[float], at
     busy = bands * spent * at.cycle / at.efficiency.scalar
     late = activation_cycles(op.activation, y.elements / at.lanes, at) * at.cycle / at.efficiency.elementwise
     late += 0.4 * at.moved(a.bytes, distances[0]) + 0.8 * at.moved(y.bytes, distances[-1])
-    return busy + _WAITED[size] * at.moved(nonzeros * _bytes(form, size), distances[1]) + late
+    return _together(busy, at.moved(nonzeros * _bytes(form, size), distances[1]), _WAITED[size]) + late
 
 
 def linear_masked_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
@@ -82,7 +82,12 @@ def linear_masked_seconds(work: Work, form: Form, distances: Sequence[float], at
     fetch = at.moved(bytes, distances[1]) + (bands - 1) * at.moved(bytes, bytes)
     late = activation_cycles(op.activation, y.elements / at.lanes, at) * at.cycle / at.efficiency.elementwise
     late += 0.4 * at.moved(a.bytes, distances[0]) + 0.8 * at.moved(y.bytes, distances[-1])
-    return max(busy, fetch) + _MASKED_WAITED * min(busy, fetch) + late
+    return _together(busy, fetch, _MASKED_WAITED) + late
+
+
+def _together(busy: float, fetch: float, waited: float) -> float:
+    """Seconds of computing and fetching at the same time, of the lesser of which so much is not hidden."""
+    return max(busy, fetch) + waited * min(busy, fetch)
 
 
 def _bytes(form: Form, together: int = 1) -> float:
