@@ -50,7 +50,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # ends the section's processes, too
     began = time.monotonic()
     building = threading.Thread(target=_build_runtime, daemon=True)
-    building.start()
+    if not set(_LOADING).isdisjoint(options.sections):
+        building.start()
     library = _library(options.emulate)
     try:
         driver.use(library)
