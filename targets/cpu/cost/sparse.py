@@ -51,9 +51,7 @@ def conv_sparse_seconds(work: Work, form: Form, distances: Sequence[float], at: 
 
 
 def linear_sparse_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
-    op, a, b, y = work.op, work.inputs[0], work.inputs[1], work.outputs[0]
-    assert isinstance(op, MatMul)
-    assert a is not None
+    b, y = work.inputs[1], work.outputs[0]
     assert b is not None
     depth, columns = b.shape
     rows, nonzeros, size = y.elements // max(columns, 1), work.density * b.elements, work.block.size
@@ -64,15 +62,12 @@ def linear_sparse_seconds(work: Work, form: Form, distances: Sequence[float], at
             entry += _SPILLED
     spent = nonzeros / size * entry + -(-depth // MATRIX_CHANNELS) * columns / work.block.filters * _TILE
     busy = bands * spent * at.cycle / at.efficiency.scalar
-    late = activation_cycles(op.activation, y.elements / at.lanes, at) * at.cycle / at.efficiency.elementwise
-    late += 0.4 * at.moved(a.bytes, distances[0]) + 0.8 * at.moved(y.bytes, distances[-1])
-    return _together(busy, at.moved(nonzeros * _bytes(form, size), distances[1]), _WAITED[size]) + late
+    fetch = at.moved(nonzeros * _bytes(form, size), distances[1])
+    return _together(busy, fetch, _WAITED[size]) + _late(work, distances, at)
 
 
 def linear_masked_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
-    op, a, b, y = work.op, work.inputs[0], work.inputs[1], work.outputs[0]
-    assert isinstance(op, MatMul)
-    assert a is not None
+    b, y = work.inputs[1], work.outputs[0]
     assert b is not None
     depth, columns = b.shape
     rows, groups = y.elements // max(columns, 1), -(-depth // INPUTS) * columns
@@ -80,9 +75,16 @@ def linear_masked_seconds(work: Work, form: Form, distances: Sequence[float], at
     busy = bands * (groups * _MASK[at.lanes][rows > 1] + columns * _MASKED_COLUMN) * at.cycle / at.efficiency.dense
     bytes = work.density * b.elements * stored_type(form.implementation).bytes + 2 * groups
     fetch = at.moved(bytes, distances[1]) + (bands - 1) * at.moved(bytes, bytes)
-    late = activation_cycles(op.activation, y.elements / at.lanes, at) * at.cycle / at.efficiency.elementwise
-    late += 0.4 * at.moved(a.bytes, distances[0]) + 0.8 * at.moved(y.bytes, distances[-1])
-    return _together(busy, fetch, _MASKED_WAITED) + late
+    return _together(busy, fetch, _MASKED_WAITED) + _late(work, distances, at)
+
+
+def _late(work: Work, distances: Sequence[float], at: At) -> float:
+    """Seconds of a matrix product's activation, and of what does not hide of moving inputs and outputs."""
+    op, a, y = work.op, work.inputs[0], work.outputs[0]
+    assert isinstance(op, MatMul)
+    assert a is not None
+    applied = activation_cycles(op.activation, y.elements / at.lanes, at) * at.cycle / at.efficiency.elementwise
+    return applied + 0.4 * at.moved(a.bytes, distances[0]) + 0.8 * at.moved(y.bytes, distances[-1])
 
 
 def _together(busy: float, fetch: float, waited: float) -> float:
