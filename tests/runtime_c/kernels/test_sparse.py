@@ -210,6 +210,17 @@ def test_a_few_positions_behind_whole_vectors(size: tuple[int, int]) -> None:
         check(case, channels, 1 if kernel == 1 else 0, indexed, inplace=6, stored=stored, ordered=channels == 3)
 
 
+@pytest.mark.parametrize("size", [(7, 7), (26, 3), (40, 2), (50, 3), (30, 7)])
+def test_short_runs_are_listed_once_for_all_tiles(size: tuple[int, int]) -> None:
+    """In lists that hold all vectors of a strip, and where a strip has too many; one strip after the other."""
+    rng = np.random.default_rng(11)
+    height, width = size
+    x = random_array(rng, (2, 27, 2 * height - 1, 2 * width - 1), DType.F32)
+    case = Case(Conv((2, 2), (1, 1, 1, 1), (1, 1)), x, sparse(rng, 20, 27, 3, 3))
+    for channels in (9, 12):  # tiles of as many, and a last one of too few for a list
+        check(case, channels, rows=0)
+
+
 def test_strided_and_padded_pointwise() -> None:
     rng = np.random.default_rng(6)
     for strides, pads in (
