@@ -221,6 +221,21 @@ def test_short_runs_are_listed_once_for_all_tiles(size: tuple[int, int]) -> None
         check(case, channels, rows=0)
 
 
+@pytest.mark.parametrize("pads", [(0, 0, 0, 0), (1, 1, 1, 1), (2, 0, 1, 2), (0, 5, 0, 4)])
+@pytest.mark.parametrize("size", [(5, 37), (9, 40), (6, 75), (30, 110)])
+@pytest.mark.parametrize("kernel", [(3, 3), (1, 2), (2, 6)])
+def test_two_phases_of_columns_are_copied_together(
+    size: tuple[int, int], pads: tuple[int, int, int, int], kernel: tuple[int, int]
+) -> None:
+    """Each with zeros of its own before and behind it, in lists that hold all of a strip and in several."""
+    rng = np.random.default_rng(12)
+    x, w = random_array(rng, (1, 9, *size), DType.F32), sparse(rng, 6, 9, *kernel)
+    for strides, dilations in (((2, 2), (1, 1)), ((1, 2), (1, 3))):
+        case = Case(Conv(strides, pads, dilations), x, w)
+        for rows in (1, 4):
+            check(case, 5, rows)
+
+
 def test_strided_and_padded_pointwise() -> None:
     rng = np.random.default_rng(6)
     for strides, pads in (

@@ -139,6 +139,16 @@ def test_every_phase_of_a_stride(stride: int, dilation: int) -> None:
             check(Case(Conv((stride, stride), pads, (dilation, dilation)), x, w))
 
 
+@pytest.mark.parametrize("size", [(8, 57), (9, 64), (70, 81)])
+@pytest.mark.parametrize("zeros", [0.8, 0.98])
+def test_two_phases_of_columns_are_copied_together(size: tuple[int, int], zeros: float) -> None:
+    """Of rows that follow one another, and of such that begin with lines of the cache; in one list and in several."""
+    rng = np.random.default_rng(5)
+    x, w = random_array(rng, (2, 18, *size), DType.F32), sparse(rng, 30, 18, 3, 3, zeros=zeros)
+    for pads in ((1, 1, 1, 1), (0, 0, 1, 1), (2, 3, 0, 0)):
+        check(Case(Conv((2, 2), pads, (1, 1)), x, w), 18)
+
+
 def test_rows_of_every_width() -> None:
     """Vectors of parts of rows and of several rows, whose outputs move together or not; padding of any side."""
     rng = np.random.default_rng(5)

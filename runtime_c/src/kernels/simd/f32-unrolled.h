@@ -28,8 +28,10 @@ ERT_INLINE void unrolled_scatter(const ert_unrolled_pack *pack, const float *fro
 static void unrolled_pack(const ert_unrolled_pack *pack) {
   const ert_sparse_run *run = pack->of.runs;
   const size_t line = pack->vectors * ERT_UNROLLED_LANES;
+  uint64_t list[ERT_SPARSE_LIST / sizeof(uint64_t)];
   ert_sparse_copy some = pack->of;
   some.to = pack->lines;
+  some.list = list, list[0] = 0;
   for (size_t first = 0; first < pack->of.channels; first += some.channels) {
     const size_t left = pack->of.channels - first;
     some.channels = left < ERT_UNROLLED_PACKED ? left : ERT_UNROLLED_PACKED;
