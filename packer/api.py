@@ -22,7 +22,7 @@ from packer.importers import import_onnx
 from packer.ir import DType
 from packer.passes import optimize
 from packer.passes.recognise_quantized import recognise_quantized
-from packer.planner import Plan, make_plans
+from packer.planner import Plan, make_plans, worth_their_cores
 from packer.planner.budget import within_budget
 from packer.planner.rounding import rounding_of
 from packer.planner.select import Strategy
@@ -93,8 +93,8 @@ def pack(
     """Compile an ONNX model for `targets` and write one bundle to `output`.
 
     `model` is a path or an onnx.ModelProto. `shapes` pins the shapes of inputs by name, `constants` the values. Each
-    target gets a program for every number of `cores` (none: those its board names); they share weights, and give the
-    same bits unless there are `partial_sums`. `search` is the planner's strategy, or its name.
+    target gets a program for every number of `cores` (none: those of its board that save time); they share weights, and
+    give the same bits unless there are `partial_sums`. `search` is the planner's strategy, or its name.
     `implementation` is used by every node that offers it, such as "im2col-nhwc" by convolutions (not in the programs
     that come behind those of a GPU); by default the cheapest one is. `winograd` says which of Winograd's algorithms may
     be chosen: "off" none, "strict" those whose error stays near that of others, "fast" all. `precision` is what weights
@@ -208,6 +208,8 @@ def compile_model(
             implementation=implementation if target.name in asked else None,
             search=search, partial_sums=partial_sums, records=records,
         )  # fmt: skip
+        if not cores and not target.device:
+            made = worth_their_cores(made)
         plans += ((target, within_budget(plan, inputs)) for plan in made)
     roundings = [rounding_of(plan) for _, plan in plans]
     goldens: tuple[Golden, ...] = ()

@@ -24,12 +24,13 @@ from packer.planner.schedule import schedule
 from packer.planner.select import STRATEGIES, Strategy
 from targets.base import Target, TargetError
 
-__all__ = ["WORTH_OF_WEIGHTS", "Plan", "make_plan", "make_plans", "plan"]
+__all__ = ["WORTH_OF_WEIGHTS", "Plan", "make_plan", "make_plans", "plan", "worth_their_cores"]
 
 
 MOST_CORES = 254  # of a program
 # Percent of time given for a percent of the bytes of weights: what brings ResNet-50 below half of onnxruntime's memory.
 WORTH_OF_WEIGHTS = 0.086
+_WAKING = 30e-6  # seconds until a worker that sleeps between two runs begins with one
 _NONE: Mapping[int, float] = MappingProxyType({})
 
 
@@ -99,6 +100,15 @@ def make_plans(
         arithmetic = agreed(known or list(problems.values())[:1], WORTH_OF_WEIGHTS)
     plans = {cores: Plan(problem, problem.solve(strategy, arithmetic)) for cores, problem in problems.items()}
     return tuple(plans[cores] for cores in counts)
+
+
+def worth_their_cores(plans: Sequence[Plan]) -> tuple[Plan, ...]:
+    """Of plans for more and more cores the first, and those that save what it takes to wake a worker."""
+    kept: list[Plan] = []
+    for plan in plans:
+        if not kept or plan.seconds + _WAKING < min(fewer.seconds for fewer in kept):
+            kept.append(plan)
+    return tuple(kept)
 
 
 def make_plan(

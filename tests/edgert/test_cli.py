@@ -54,7 +54,7 @@ def fail(*arguments: object, code: int = 2) -> str:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """model.onnx and model.edge of the classifier, two/ with those of the network of two inputs."""
     folder = tmp_path_factory.mktemp("cli")
-    packed(classifier(), folder, shapes=SHAPES)
+    packed(classifier(), folder, shapes=SHAPES, cores=(1, 2, 4))
     (folder / "two").mkdir()
     packed(two_inputs(), folder / "two")
     return folder

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from packer.ir import Graph
-from packer.planner import WORTH_OF_WEIGHTS, make_plan, make_plans
+from packer.planner import WORTH_OF_WEIGHTS, make_plan, make_plans, worth_their_cores
 from packer.planner.agree import agreed
 from packer.planner.costs import Costs
 from packer.planner.problem import Problem, build
@@ -82,3 +82,12 @@ def test_all_numbers_of_cores_have_it() -> None:
     assert [plan.problem.cores for plan in plans] == [4, 1, 2]
     assert len({plan.arithmetic for plan in plans}) == 1
     assert all(make_plan(chain(28, 128, 3), TARGET, n).solution.exact for n in (1, 3))
+
+
+def test_more_cores_have_to_save_time() -> None:
+    """What a small network gains is less than it takes to wake a worker."""
+    small, large = (make_plans(chain(size, 64, 3), TARGET, (1, 2, 4)) for size in (4, 56))
+    assert [plan.problem.cores for plan in worth_their_cores(small)] == [1]
+    assert [plan.problem.cores for plan in worth_their_cores(large)] == [1, 2, 4]
+    assert worth_their_cores(large[1:]) == large[1:]
+    assert worth_their_cores((large[0], small[1], large[2])) == (large[0], small[1])

@@ -81,10 +81,26 @@ ERT_INLINE vf vscale(vf x, vf k) {
 }
 
 /* e^x for |x| < 130. */
+#if defined(__x86_64__) && ERT_VECTOR_BYTES == 64
+ERT_INLINE vf vexp_near(vf x) { /* rounded to sixteenths the exponent of 2 has its four lowest bits behind the point */
+  const vf powers = {
+      1.0f,        1.04427373f, 1.09050775f, 1.13878858f, 1.18920708f, 1.24185777f, 1.29683959f, 1.35425556f,
+      1.41421354f, 1.47682619f, 1.54221082f, 1.61049032f, 1.68179286f, 1.75625217f, 1.8340081f,  1.91520655f,
+  };
+  const float rounder = ERT_ROUNDER / 16;
+  vf at = x * 1.44269504f + rounder, k = at - rounder;
+  vf r = x - k * 0.693359375f;
+  r = r + k * 2.12194440e-4f;
+  vf p = r + r * r * (r * 1.666666667e-1f + 0.5f); /* e^r - 1 on |r| < 0.022 */
+  vf power = (vf)_mm512_permutexvar_ps((__m512i)at, (__m512)powers);
+  return vscale(power + power * p, k); /* by the whole part of k */
+}
+#else
 ERT_INLINE vf vexp_near(vf x) {
   vf k, p = vexp_split(x, &k);
   return vscale(p + 1.0f, k);
 }
+#endif
 
 ERT_INLINE vf vexp(vf x) { return vexp_near(vmax(vsplat(-104.0f), vmin(vsplat(89.0f), x))); }
 
