@@ -28,7 +28,8 @@ def pack(
     shape: Shapes = None,
     pin: Pins = None,
     cores: Annotated[
-        str | None, typer.Option("--cores", metavar="1,2,4", help="A program for each; default: those of the board that save time.")
+        str | None,
+        typer.Option("--cores", metavar="1,2,4", help="A program for each; default: those of the board that save time."),
     ] = None,
     implementation: Annotated[
         str | None,
