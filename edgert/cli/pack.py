@@ -29,7 +29,7 @@ def pack(
     pin: Pins = None,
     cores: Annotated[
         str | None,
-        typer.Option("--cores", metavar="1,2,4", help="A program for each; default: those of the board that save time."),
+        typer.Option("--cores", metavar="1,2,4", help="A program for each; default: those that save time."),
     ] = None,
     implementation: Annotated[
         str | None,
