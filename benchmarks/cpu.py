@@ -34,7 +34,8 @@ ZEROS = (0, 50, 90)
 FEW = 50  # percent, at which all but a few networks have no peers but themselves without zeros: they must not be slower
 MORE_ZEROS = {"resnet50": (80, 95)}
 TOLERANCE = {False: 3e-2, True: 4e-1}  # of the largest output, for float32 (Winograd included) and for less
-STARTS = 4  # of ours, of which the fastest counts: others' are longer by far than what disturbs them
+STARTS = 4  # of ours, of which the fastest counts: others' are longer by far than what disturbs them;
+QUICK_STARTS, QUICK_MS = 12, 4.0  # so many where a run takes less than that
 LEAST_TURNS, ENOUGH = 3, 1.5  # seconds of runs, after which there are no more turns
 PATIENCE = 20.0  # seconds of a case, in which turns while the traffic between cores is slow do not count
 GUARD = 0.10  # how much less the speed-up over onnxruntime may be than the committed one
@@ -141,7 +142,8 @@ def _case(
                     discarded[engine] += lost
                     slow[engine] += late
         for engine, (peer, error, rms) in peers.items():
-            start = _start(net, threads, peer) if engine == US else peer.start
+            quick = statistics.median(times[engine]) * 1e3 < QUICK_MS
+            start = _start(net, threads, peer, QUICK_STARTS if quick else STARTS) if engine == US else peer.start
             rows.append(
                 Row(
                     net.name,
@@ -178,10 +180,10 @@ def _counts(engine: str, net: Network) -> bool:
     return net.zeros == 0 or not ENGINES[engine].reduced
 
 
-def _start(net: Network, threads: int, first: Peer) -> dict[str, float]:
-    """The fastest of a few starts of ours, and the least time that opening takes with all weights hashed."""
+def _start(net: Network, threads: int, first: Peer, count: int) -> dict[str, float]:
+    """The fastest of so many starts of ours, and the least time that opening takes with all weights hashed."""
     found, hashed = [first.start], []
-    for _ in range(STARTS - 1):
+    for _ in range(count - 1):
         with _peer(US, net, threads) as peer:
             found.append(peer.start)
         with _peer(US, net, threads, integrity="full") as peer:

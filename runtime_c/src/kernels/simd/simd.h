@@ -199,7 +199,7 @@ typedef struct ert_winograd_output {
   float lo, hi; /* limits of the outputs; may be infinite */
 } ert_winograd_output;
 
-/* Inputs of a sparse convolution on their way to scratch (f32-sparse.h): of each channel the same runs: zeros, every
+/* Inputs of a sparse convolution on their way to scratch (f32-sparse-copy.h): of each channel the same runs: zeros, every
  * `step`-th float of the channel, zeros. They follow one another, and up to ERT_SPARSE_SLACK floats past the last run are
  * written; or each run of a channel is followed by that of the next one, all being `line` floats, which are whole vectors. */
 enum { ERT_SPARSE_SLACK = 16, ERT_SPARSE_WIDE_LINES = 2048, ERT_SPARSE_SORTED = 32, ERT_SPARSE_TAIL = 4 };
