@@ -58,10 +58,11 @@ typedef struct edgert_bundle edgert_bundle;
 /* A program of a bundle made ready to run: arena, bindings, worker threads. */
 typedef struct edgert_session edgert_session;
 
-/* What is hashed before use. Structure and ranges are always proven. */
+/* What is hashed before use. Structure and ranges are always proven before they matter. */
 typedef enum edgert_integrity {
   EDGERT_INTEGRITY_FULL = 0,     /* metadata and every byte of every segment */
-  EDGERT_INTEGRITY_METADATA = 1, /* metadata only: opening touches no weight page */
+  EDGERT_INTEGRITY_METADATA = 1, /* metadata only: opening touches no weight page, and proves a
+                                  * program when a session chooses it or edgert_bundle_program asks */
 } edgert_integrity;
 
 /* Options; zero-initialise, then set struct_size = sizeof and what differs from the default. NULL means all defaults. */

@@ -35,18 +35,21 @@ struct edgert_bundle {
   ert_mapping mapping; /* owned; empty if `data` is the caller's */
   ert_table root;
   uint64_t metadata_bytes, metadata_end;
-  bool hashed; /* segments have been compared with their digests */
+  bool whole; /* all of it has been proven: segments have their digests, and all programs hold */
 };
 
-/* header.c: proves the file header, the digest of the metadata, and their structure as a flatbuffer; sets root and
- * metadata_end. */
-edgert_status ert_header_verify(edgert_bundle *bundle);
+/* header.c: proves the file header, the digest of the metadata, and as far as `reach` their structure as a flatbuffer; sets
+ * root and metadata_end. */
+edgert_status ert_header_verify(edgert_bundle *bundle, ert_reach reach);
 
 /* segments.c: proves that the segments fill the rest of the file, and that the golden samples lie in them. */
 edgert_status ert_segments_verify(const edgert_bundle *bundle);
 
 /* program.c: proves ranges, references and schedules of every program. */
 edgert_status ert_programs_verify(const edgert_bundle *bundle);
+
+/* The same for one, unless the whole bundle has been proven. Nothing but a program's own fields may be read before. */
+edgert_status ert_program_verify(const edgert_bundle *bundle, uint32_t index);
 
 /* integrity.c: compares every segment with its digest, on `threads` threads, and proves that gaps are zero. */
 edgert_status ert_integrity_verify(const edgert_bundle *bundle, uint32_t threads);

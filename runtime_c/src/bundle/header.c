@@ -46,7 +46,7 @@ static edgert_status verify_version(const uint8_t *data) {
                   ert_format("%" PRIu64 ".%" PRIu64 " with flags %" PRIu64, major, minor, flags).s);
 }
 
-edgert_status ert_header_verify(edgert_bundle *bundle) {
+edgert_status ert_header_verify(edgert_bundle *bundle, ert_reach reach) {
   const uint8_t *data = bundle->data;
   uint64_t present = bundle->bytes < MAGIC_BYTES ? bundle->bytes : MAGIC_BYTES;
   if (present == 0 || memcmp(data, magic, present) != 0)
@@ -74,7 +74,7 @@ edgert_status ert_header_verify(edgert_bundle *bundle) {
   if (memcmp(digest, data + DIGEST_AT, sizeof digest) != 0)
     return ert_fail(EDGERT_ERROR_CORRUPT, "header and metadata, byte 0 to the end of the metadata",
                     "the SHA-256 at byte 64", "another");
-  ERT_TRY(ert_flatbuffer_verify(data + offset, bytes, offset));
+  ERT_TRY(ert_flatbuffer_verify(data + offset, bytes, offset, reach));
   bundle->root = ert_root(data + offset);
   bundle->metadata_bytes = bytes;
   bundle->metadata_end = offset + bytes;

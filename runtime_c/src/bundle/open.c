@@ -21,13 +21,13 @@ static edgert_status read_options(const edgert_open_options *given, edgert_open_
 }
 
 static edgert_status verify(edgert_bundle *bundle, const edgert_open_options *options) {
-  ERT_TRY(ert_header_verify(bundle));
+  const bool whole = options->integrity == EDGERT_INTEGRITY_FULL;
+  ERT_TRY(ert_header_verify(bundle, whole ? ERT_REACH_ALL : ERT_REACH_PROGRAMS));
   ERT_TRY(ert_segments_verify(bundle));
+  if (!whole) return EDGERT_OK; /* programs are proven when they are looked at */
   ERT_TRY(ert_programs_verify(bundle));
-  if (options->integrity == EDGERT_INTEGRITY_FULL) {
-    ERT_TRY(ert_integrity_verify(bundle, options->threads ? options->threads : ert_cpu_cores()));
-    bundle->hashed = true;
-  }
+  ERT_TRY(ert_integrity_verify(bundle, options->threads ? options->threads : ert_cpu_cores()));
+  bundle->whole = true;
   return EDGERT_OK;
 }
 

@@ -204,25 +204,24 @@ static edgert_status verify_step(const ert_program *p, uint32_t step, uint8_t *w
   return verify_attributes(p, step);
 }
 
+static edgert_status fail_program(const ert_program *p, const char *expected, const char *got) {
+  return ert_fail(EDGERT_ERROR_MALFORMED, ert_format("program '%.40s'", p->target).s, expected, got);
+}
+
 /* Which cores there are, and which one runs each step when. */
 static edgert_status verify_schedule(const ert_program *p, ert_vector speeds) {
-  ert_text where = ert_format("program '%.40s'", p->target);
-  if (p->cores < 1 || p->cores > ERT_ALL_CORES)
-    return ert_fail(EDGERT_ERROR_MALFORMED, where.s, "1 to 255 cores", number(p->cores).s);
+  if (p->cores < 1 || p->cores > ERT_ALL_CORES) return fail_program(p, "1 to 255 cores", number(p->cores).s);
   if (speeds.count != 0 && speeds.count != p->cores)
-    return ert_fail(EDGERT_ERROR_MALFORMED, where.s, ert_format("no speeds, or those of %" PRIu32 " cores", p->cores).s,
-                    number(speeds.count).s);
+    return fail_program(p, ert_format("no speeds, or those of %" PRIu32 " cores", p->cores).s, number(speeds.count).s);
   float fastest = speeds.count ? 0.0f : 1.0f;
   for (uint32_t i = 0; i < speeds.count; i++) {
     float speed = ((const float *)speeds.data)[i];
     if (!(speed > 0 && speed <= 1))
-      return ert_fail(EDGERT_ERROR_MALFORMED, where.s, "speeds above 0, relative to the fastest core's 1",
-                      ert_format("%g of core %" PRIu32, (double)speed, i).s);
+      return fail_program(p, "speeds above 0, relative to the fastest core's 1",
+                          ert_format("%g of core %" PRIu32, (double)speed, i).s);
     fastest = fmaxf(fastest, speed);
   }
-  if (fastest < 1)
-    return ert_fail(EDGERT_ERROR_MALFORMED, where.s, "a fastest core with speed 1",
-                    ert_format("%g", (double)fastest).s);
+  if (fastest < 1) return fail_program(p, "a fastest core with speed 1", ert_format("%g", (double)fastest).s);
   for (uint32_t i = 0, previous = 0; i < p->steps.count; i++) {
     ert_table step = ert_item(p->steps, i);
     uint8_t core = ert_u8(step, ERT_FIELD_STEP_CORE, 0);
@@ -290,4 +289,15 @@ edgert_status ert_programs_verify(const edgert_bundle *bundle) {
   uint64_t pairs = ERT_PAIRS_PER_BYTE * bundle->metadata_bytes;
   for (uint32_t i = 0; i < programs.count; i++) ERT_TRY(verify_program(bundle, ert_item(programs, i), i, &pairs));
   return EDGERT_OK;
+}
+
+edgert_status ert_program_verify(const edgert_bundle *bundle, uint32_t index) {
+  if (bundle->whole) return EDGERT_OK;
+  ert_vector programs = ert_items(bundle->root, ERT_FIELD_BUNDLE_PROGRAMS);
+  const uint64_t length = bundle->metadata_bytes, base = bundle->metadata_end - length;
+  const uint8_t *metadata = bundle->data + base;
+  const uint64_t at = (uint64_t)((const uint8_t *)programs.data - metadata) + 4 * (uint64_t)index;
+  ERT_TRY(ert_flatbuffer_verify_program(metadata, length, base, at));
+  uint64_t pairs = ERT_PAIRS_PER_BYTE * length;
+  return verify_program(bundle, ert_item(programs, index), index, &pairs);
 }

@@ -21,6 +21,7 @@ typedef struct verifier {
   uint64_t length, base;
   uint64_t tables_left, bytes_left;
   uint8_t *attributes; /* a bit for every fourth byte: an attribute that begins there was proven */
+  ert_reach reach;
   uint32_t depth;
   pending stack[STACK];
 } verifier;
@@ -184,33 +185,45 @@ static edgert_status verify_table(verifier *v, uint64_t at, uint32_t number) {
       return malformed(v, p, vtable + 4 + 2 * i, ert_format("%u bytes within the table's %u", size, table_bytes).s,
                        ert_format("offset %u", offset).s);
     ERT_TRY(reach(v, p, table + offset, size, size));
-    ERT_TRY(verify_field(v, p, field, table + offset));
+    const bool beyond = number == ERT_TABLE_PROGRAM && field->kind == ERT_KIND_TABLES && v->reach == ERT_REACH_PROGRAMS;
+    if (!beyond) ERT_TRY(verify_field(v, p, field, table + offset));
   }
   return EDGERT_OK;
 }
 
-static edgert_status verify_all(verifier *v) {
-  ERT_TRY(reach(v, (place){"Bundle", ""}, 0, 4, 4));
-  ERT_TRY(verify_table(v, 0, ERT_TABLE_BUNDLE));
+/* The table that the offset at `at` leads to, and those behind it. */
+static edgert_status verify_tables(verifier *v, uint64_t at, uint32_t number) {
+  ERT_TRY(reach(v, (place){ert_schema[number].name, ""}, at, 4, 4));
+  ERT_TRY(verify_table(v, at, number));
   while (v->depth > 0) {
     pending *top = &v->stack[v->depth - 1];
-    uint64_t at = top->next;
+    uint64_t next = top->next;
     uint32_t table = top->table;
     top->next += 4;
     if (top->next == top->end) v->depth--;
-    ERT_TRY(verify_table(v, at, table));
+    ERT_TRY(verify_table(v, next, table));
   }
   return EDGERT_OK;
 }
 
-edgert_status ert_flatbuffer_verify(const uint8_t *data, uint64_t length, uint64_t base) {
-  verifier v = {.data = data, .length = length, .base = base, .tables_left = length / 8, .bytes_left = 8 * length};
-  if (length > INT32_MAX)
-    return malformed(&v, (place){"Bundle", ""}, 0, "less than 2 GiB", ert_format("%" PRIu64 " bytes", length).s);
+static edgert_status verify(verifier *v, uint64_t at, uint32_t number) {
+  v->tables_left = v->length / 8;
+  v->bytes_left = 8 * v->length;
   void *memory;
-  ERT_TRY(ert_allocate((size_t)length / 32 + 1, "marks of attributes", &memory));
-  v.attributes = memory;
-  edgert_status status = verify_all(&v);
+  ERT_TRY(ert_allocate((size_t)v->length / 32 + 1, "marks of attributes", &memory));
+  v->attributes = memory;
+  edgert_status status = verify_tables(v, at, number);
   ert_free(memory);
   return status;
+}
+
+edgert_status ert_flatbuffer_verify(const uint8_t *data, uint64_t length, uint64_t base, ert_reach reach) {
+  verifier v = {.data = data, .length = length, .base = base, .reach = reach};
+  if (length > INT32_MAX)
+    return malformed(&v, (place){"Bundle", ""}, 0, "less than 2 GiB", ert_format("%" PRIu64 " bytes", length).s);
+  return verify(&v, 0, ERT_TABLE_BUNDLE);
+}
+
+edgert_status ert_flatbuffer_verify_program(const uint8_t *data, uint64_t length, uint64_t base, uint64_t at) {
+  return verify(&(verifier){.data = data, .length = length, .base = base}, at, ERT_TABLE_PROGRAM);
 }

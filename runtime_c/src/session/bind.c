@@ -12,16 +12,16 @@ static edgert_status expect_index(uint32_t index, uint32_t count) {
                   ert_format("%" PRIu32, index).s);
 }
 
+static edgert_status fail_buffer(const ert_tensor *t, const char *expected, const char *got) {
+  return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, ert_format("buffer of '%.80s'", t->name).s, expected, got);
+}
+
 static edgert_status expect_buffer(const ert_tensor *t, const void *data, size_t bytes, size_t alignment) {
-  ert_text where = ert_format("buffer of '%.80s'", t->name);
-  if (bytes != t->bytes)
-    return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, where.s, ert_format("%zu bytes", t->bytes).s,
-                    ert_format("%zu", bytes).s);
+  if (bytes != t->bytes) return fail_buffer(t, ert_format("%zu bytes", t->bytes).s, ert_format("%zu", bytes).s);
   if (bytes == 0) return EDGERT_OK;
-  if (!data) return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, where.s, "a pointer", "NULL");
+  if (!data) return fail_buffer(t, "a pointer", "NULL");
   if ((uintptr_t)data % alignment == 0) return EDGERT_OK;
-  return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, where.s, ert_format("a multiple of %zu", alignment).s,
-                  ert_format("%p", data).s);
+  return fail_buffer(t, ert_format("a multiple of %zu", alignment).s, ert_format("%p", data).s);
 }
 
 static void point_views(edgert_session *session, const ert_binding *binding, void *data) {

@@ -22,9 +22,11 @@ static bool is_repeated(ert_vector programs, uint32_t i) {
 }
 
 /* What a program that cannot run would need. */
-static ert_text need(const edgert_bundle *bundle, ert_table program, const edgert_session_options *options) {
+static ert_text need(const edgert_bundle *bundle, ert_vector programs, uint32_t i,
+                     const edgert_session_options *options) {
+  ert_table program = ert_item(programs, i);
   const char *device = ert_string(program, ERT_FIELD_PROGRAM_DEVICE);
-  switch (ert_program_runnable(bundle, program, options)) {
+  switch (ert_program_runnable(bundle, i, options)) {
     case EDGERT_ERROR_NO_PROGRAM:
       return ert_format("%.40s", ert_string(program, ERT_FIELD_PROGRAM_ARCH));
     case EDGERT_ERROR_NATIVE_CODE:
@@ -36,22 +38,13 @@ static ert_text need(const edgert_bundle *bundle, ert_table program, const edger
   }
 }
 
-/* Asks again about a program that could not run, for its message; a device may have come back meanwhile. */
-static edgert_status retry(const edgert_bundle *bundle, ert_table program, const edgert_session_options *options,
-                           ert_table *out) {
-  *out = program;
-  return ert_program_runnable(bundle, program, options);
-}
-
 /* No program can run: why not, target by target. */
-static edgert_status explain(const edgert_bundle *bundle, ert_vector programs, const edgert_session_options *options,
-                             ert_table *out) {
-  if (programs.count == 1) return retry(bundle, ert_item(programs, 0), options, out);
+static edgert_status explain(const edgert_bundle *bundle, ert_vector programs, const edgert_session_options *options) {
   ert_text reasons = {""};
   for (uint32_t i = 0; i < programs.count && i < 16; i++) {
     if (is_repeated(programs, i)) continue;
     add(&reasons, "; ",
-        ert_format("'%.40s' needs %.60s", target_at(programs, i), need(bundle, ert_item(programs, i), options).s).s);
+        ert_format("'%.40s' needs %.60s", target_at(programs, i), need(bundle, programs, i, options).s).s);
   }
   return ert_fail(EDGERT_ERROR_NO_PROGRAM, reasons.s, ert_format("a program for %s", ert_cpu_arch).s, "none");
 }
@@ -64,39 +57,48 @@ static edgert_status no_such_target(ert_vector programs, const char *target) {
                   ert_format("'%.80s'", target).s);
 }
 
-/* The first target with a program that can run here; NULL if there is none. */
-static const char *first_target(const edgert_bundle *bundle, ert_vector programs,
-                                const edgert_session_options *options) {
-  for (uint32_t i = 0; i < programs.count; i++)
-    if (ert_program_runnable(bundle, ert_item(programs, i), options) == EDGERT_OK) return target_at(programs, i);
-  return NULL;
+/* Whether program i serves `threads` threads better than program k. */
+static bool better(ert_vector programs, uint32_t i, uint32_t k, uint32_t threads) {
+  const uint32_t cores = ert_u32(ert_item(programs, i), ERT_FIELD_PROGRAM_CORES, 1);
+  const uint32_t other = ert_u32(ert_item(programs, k), ERT_FIELD_PROGRAM_CORES, 1);
+  if (cores == other) return i < k;
+  if ((cores <= threads) != (other <= threads)) return cores <= threads;
+  return cores <= threads ? cores > other : cores < other;
 }
 
-/* Whether a program for `cores` serves `threads` threads better than one for `best`; 0: there is none yet. */
-static bool better(uint32_t cores, uint32_t best, uint32_t threads) {
-  if (best == 0) return true;
-  if ((cores <= threads) != (best <= threads)) return cores <= threads;
-  return cores <= threads ? cores > best : cores < best;
+/* The best of a target's programs, or the best behind program `last`; `NONE` stands for none. */
+enum { NONE = UINT32_MAX };
+static uint32_t best_behind(ert_vector programs, const char *target, uint32_t threads, uint32_t last) {
+  uint32_t best = NONE;
+  for (uint32_t i = 0; i < programs.count; i++) {
+    if (strcmp(target_at(programs, i), target) != 0) continue;
+    if (last != NONE && !better(programs, last, i, threads)) continue;
+    if (best == NONE || better(programs, i, best, threads)) best = i;
+  }
+  return best;
+}
+
+/* The best of a target's programs that can run here. If none can, the failure is that of the best one. */
+static edgert_status choose(const edgert_bundle *bundle, ert_vector programs, const char *target,
+                            const edgert_session_options *options, ert_table *out) {
+  const uint32_t best = best_behind(programs, target, options->threads, NONE);
+  if (best == NONE) return no_such_target(programs, target);
+  for (uint32_t i = best; i != NONE; i = best_behind(programs, target, options->threads, i)) {
+    *out = ert_item(programs, i);
+    edgert_status status = ert_program_runnable(bundle, i, options);
+    if (status == EDGERT_OK || status == EDGERT_ERROR_MALFORMED) return status;
+  }
+  *out = ert_item(programs, best);
+  return ert_program_runnable(bundle, best, options); /* again for its message; a device may have come back meanwhile */
 }
 
 edgert_status ert_program_choose(const edgert_bundle *bundle, const edgert_session_options *options, ert_table *out) {
   ert_vector programs = ert_items(bundle->root, ERT_FIELD_BUNDLE_PROGRAMS);
-  const char *wanted = options->target ? options->target : first_target(bundle, programs, options);
-  if (!wanted) return explain(bundle, programs, options, out);
-  uint32_t best = 0;
-  ert_table refused = NULL;
+  if (options->target) return choose(bundle, programs, options->target, options, out);
   for (uint32_t i = 0; i < programs.count; i++) {
-    ert_table program = ert_item(programs, i);
-    if (strcmp(target_at(programs, i), wanted) != 0) continue;
-    if (ert_program_runnable(bundle, program, options) != EDGERT_OK) {
-      if (!refused) refused = program;
-      continue;
-    }
-    uint32_t cores = ert_u32(program, ERT_FIELD_PROGRAM_CORES, 1);
-    if (!better(cores, best, options->threads)) continue;
-    best = cores;
-    *out = program;
+    if (is_repeated(programs, i)) continue;
+    edgert_status status = choose(bundle, programs, target_at(programs, i), options, out);
+    if (status == EDGERT_OK || status == EDGERT_ERROR_MALFORMED || programs.count == 1) return status;
   }
-  if (best > 0) return EDGERT_OK;
-  return refused ? retry(bundle, refused, options, out) : no_such_target(programs, wanted);
+  return explain(bundle, programs, options);
 }

@@ -78,7 +78,7 @@ static edgert_status find_array(const edgert_session *session, uint32_t sample, 
     uint64_t offset = ert_u64(array, ERT_FIELD_GOLDEN_TENSOR_OFFSET, 0);
     uint64_t length = ert_u64(array, ERT_FIELD_GOLDEN_TENSOR_LENGTH, 0);
     ERT_TRY(expect_size(&bindings[index], offset, length));
-    if (!session->bundle->hashed) ERT_TRY(ert_segment_intact(session->bundle, number));
+    if (!session->bundle->whole) ERT_TRY(ert_segment_intact(session->bundle, number));
     ert_vector segments = ert_items(session->bundle->root, ERT_FIELD_BUNDLE_SEGMENTS);
     *data = ert_segment_data(session->bundle, ert_item(segments, number)) + offset;
     *bytes = (size_t)length;

@@ -46,9 +46,10 @@ static edgert_status expect_device(const edgert_bundle *bundle, ert_table progra
   return status;
 }
 
-edgert_status ert_program_runnable(const edgert_bundle *bundle, ert_table program,
-                                   const edgert_session_options *options) {
+edgert_status ert_program_runnable(const edgert_bundle *bundle, uint32_t index, const edgert_session_options *options) {
+  ert_table program = ert_item(ert_items(bundle->root, ERT_FIELD_BUNDLE_PROGRAMS), index);
   ERT_TRY(expect_arch(program, options));
+  ERT_TRY(ert_program_verify(bundle, index));
   ERT_TRY(expect_kernels(program));
   return expect_device(bundle, program, options);
 }
@@ -58,6 +59,7 @@ edgert_status edgert_bundle_program(const edgert_bundle *bundle, uint32_t index,
   if (index >= programs.count)
     return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, "index", ert_format("below %" PRIu32, programs.count).s,
                     ert_format("%" PRIu32, index).s);
+  ERT_TRY(ert_program_verify(bundle, index));
   ert_table program = ert_item(programs, index);
   edgert_session_options options = {.struct_size = sizeof options, .allow_native = 1};
   *out = (edgert_program_info){
@@ -68,7 +70,7 @@ edgert_status edgert_bundle_program(const edgert_bundle *bundle, uint32_t index,
       .steps = ert_items(program, ERT_FIELD_PROGRAM_STEPS).count,
       .arena_bytes = ert_u64(program, ERT_FIELD_PROGRAM_ARENA_BYTES, 0),
       .device_bytes = ert_u64(program, ERT_FIELD_PROGRAM_DEVICE_BYTES, 0),
-      .runnable = ert_program_runnable(bundle, program, &options),
+      .runnable = ert_program_runnable(bundle, index, &options),
   };
   ert_device_describe(bundle, program, out);
   return EDGERT_OK;

@@ -41,10 +41,9 @@ edgert_status ert_session_check_bindings(edgert_session *session);
  * for the most cores up to options->threads, or if all are for more, the one for the fewest. */
 edgert_status ert_program_choose(const edgert_bundle *bundle, const edgert_session_options *options, ert_table *out);
 
-/* runnable.c: whether this machine and this library can run a program with these options; the message of the failure says
- * why not. */
-edgert_status ert_program_runnable(const edgert_bundle *bundle, ert_table program,
-                                   const edgert_session_options *options);
+/* runnable.c: whether this machine and this library can run a program with these options, which is proven for that; the
+ * message of the failure says why not. */
+edgert_status ert_program_runnable(const edgert_bundle *bundle, uint32_t index, const edgert_session_options *options);
 
 /* place.c: finds cpus[w] for each of `workers` workers such that fast cores of the program are on fast CPUs. False if
  * there is nothing to choose: its cores or this machine's CPUs are alike, or the workers more than the CPUs. `folder` is
