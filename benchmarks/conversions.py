@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,7 +19,6 @@ __all__ = ["converted", "parts"]
 
 ROOT = Path(__file__).resolve().parent
 SOURCES = ("packer", "targets", "edgert")  # what a bundle depends on
-CORES = (1, 2, 4, 8, 16)
 
 
 def converted(form: str, model: Path) -> Path:
@@ -48,8 +46,7 @@ def parts(path: Path) -> list[Path]:
 
 
 def _pack(model: Path, path: Path, precision: str = "f32") -> None:
-    usable = len(os.sched_getaffinity(0))
-    pack(model, path, cores=tuple(n for n in CORES if n <= usable), precision=precision, golden=False)
+    pack(model, path, precision=precision, golden=False)
 
 
 def _convert_ncnn(model: Path, path: Path) -> None:
