@@ -40,6 +40,7 @@ MAX_HALO = (1 << 16) - 1
 MAX_PTX_BYTES = 1 << 28
 MAX_RATIO = 1032  # of a DEFLATE stream: 258 bytes for two bits
 PAIRS_PER_BYTE = 16  # of operands that are compared, for each byte of the metadata
+MOST_PROGRAMS = 1024  # of a bundle
 
 
 def tensor_type(dtype: int, layout: int, place: int, shape: tuple[int, ...], halo: tuple[int, ...], where: str) -> None:
@@ -105,6 +106,7 @@ def bundle(found: Bundle, metadata_end: int) -> None:
         for side, samples in (("inputs", golden.inputs), ("outputs", golden.outputs)):
             for position, sample in enumerate(samples):
                 _sample(found, sample, f"{where}.{side}[{position}]")
+    _expect(len(found.programs) <= MOST_PROGRAMS, "programs", f"at most {MOST_PROGRAMS}", len(found.programs))
     pairs = PAIRS_PER_BYTE * (metadata_end - HEADER_BYTES)
     for index, program in enumerate(found.programs):
         _program(found, program, f"programs[{index}]")

@@ -20,8 +20,10 @@ from edgert import _native
 from edgert._arrays import empty_array
 from edgert._open import OpenBundle
 from edgert.dtypes import address
-from edgert.session import StepTime
+from edgert.errors import MalformedError
+from edgert.session import Session, StepTime
 from packer.bundle.writer import write_bundle
+from tests.edgert.edge_files import assemble, changed, split_description
 from tests.edgert.networks import classifier, dynamic, packed, two_inputs
 from tests.runtime_c.bundles import cores_bundle
 
@@ -333,6 +335,24 @@ def test_integrity(path: Path, integrity: str) -> None:
             edgert.load(broken)
     else:
         check(edgert.load(broken, integrity="metadata").run(A, B))
+
+
+def test_programs_are_proven_when_they_are_looked_at() -> None:
+    """With the metadata's integrity only: those that are not chosen do no harm."""
+
+    def add(described: dict[str, Any]) -> None:
+        first = described["programs"][0]
+        described["programs"] += [{**first, "target": "other", "inputs": [99]}]
+
+    file = assemble(changed(add, split_description))
+    opened = OpenBundle(file, "metadata")
+    with Session(opened, "cpu", 2, None) as session:
+        assert session.describe().cores == 2
+    for look in (opened.programs, lambda: Session(opened, "other", 2, None)):
+        with pytest.raises(MalformedError, match="program 'other', tensor 0 'x'"):
+            look()
+    with pytest.raises(MalformedError, match="program 'other', tensor 0 'x'"):
+        OpenBundle(file)
 
 
 def test_overhead_of_run(path: Path) -> None:

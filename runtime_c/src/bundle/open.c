@@ -20,10 +20,20 @@ static edgert_status read_options(const edgert_open_options *given, edgert_open_
   return EDGERT_OK;
 }
 
+/* Whoever chooses one looks at them again and again. */
+static edgert_status expect_few_programs(const edgert_bundle *bundle) {
+  enum { MOST = 1024 };
+  const uint32_t count = ert_items(bundle->root, ERT_FIELD_BUNDLE_PROGRAMS).count;
+  if (count <= MOST) return EDGERT_OK;
+  return ert_fail(EDGERT_ERROR_MALFORMED, "programs", ert_format("at most %d", MOST).s,
+                  ert_format("%" PRIu32, count).s);
+}
+
 static edgert_status verify(edgert_bundle *bundle, const edgert_open_options *options) {
   const bool whole = options->integrity == EDGERT_INTEGRITY_FULL;
   ERT_TRY(ert_header_verify(bundle, whole ? ERT_REACH_ALL : ERT_REACH_PROGRAMS));
   ERT_TRY(ert_segments_verify(bundle));
+  ERT_TRY(expect_few_programs(bundle));
   if (!whole) return EDGERT_OK; /* programs are proven when they are looked at */
   ERT_TRY(ert_programs_verify(bundle));
   ERT_TRY(ert_integrity_verify(bundle, options->threads ? options->threads : ert_cpu_cores()));

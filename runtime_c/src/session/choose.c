@@ -66,8 +66,8 @@ static bool better(ert_vector programs, uint32_t i, uint32_t k, uint32_t threads
   return cores <= threads ? cores > other : cores < other;
 }
 
-/* The best of a target's programs, or the best behind program `last`; `NONE` stands for none. */
-enum { NONE = UINT32_MAX };
+/* The best of a target's programs, or the best behind program `last`. */
+#define NONE UINT32_MAX
 static uint32_t best_behind(ert_vector programs, const char *target, uint32_t threads, uint32_t last) {
   uint32_t best = NONE;
   for (uint32_t i = 0; i < programs.count; i++) {
@@ -78,27 +78,34 @@ static uint32_t best_behind(ert_vector programs, const char *target, uint32_t th
   return best;
 }
 
-/* The best of a target's programs that can run here. If none can, the failure is that of the best one. */
+/* *out: the best of a target's programs that can run here, or NONE; *refused: the best of those before it, or NONE. */
 static edgert_status choose(const edgert_bundle *bundle, ert_vector programs, const char *target,
-                            const edgert_session_options *options, ert_table *out) {
-  const uint32_t best = best_behind(programs, target, options->threads, NONE);
-  if (best == NONE) return no_such_target(programs, target);
-  for (uint32_t i = best; i != NONE; i = best_behind(programs, target, options->threads, i)) {
-    *out = ert_item(programs, i);
-    edgert_status status = ert_program_runnable(bundle, i, options);
-    if (status == EDGERT_OK || status == EDGERT_ERROR_MALFORMED) return status;
+                            const edgert_session_options *options, uint32_t *out, uint32_t *refused) {
+  *refused = NONE;
+  for (*out = NONE; (*out = best_behind(programs, target, options->threads, *out)) != NONE;) {
+    edgert_status status = ert_program_runnable(bundle, *out, options);
+    if (status == EDGERT_OK) return EDGERT_OK;
+    if (status != EDGERT_ERROR_NO_PROGRAM)
+      ERT_TRY(ert_program_verify(bundle, *out)); /* what does not hold is no reason */
+    if (*refused == NONE) *refused = *out;
   }
-  *out = ert_item(programs, best);
-  return ert_program_runnable(bundle, best, options); /* again for its message; a device may have come back meanwhile */
+  return EDGERT_OK;
 }
 
 edgert_status ert_program_choose(const edgert_bundle *bundle, const edgert_session_options *options, ert_table *out) {
   ert_vector programs = ert_items(bundle->root, ERT_FIELD_BUNDLE_PROGRAMS);
-  if (options->target) return choose(bundle, programs, options->target, options, out);
-  for (uint32_t i = 0; i < programs.count; i++) {
-    if (is_repeated(programs, i)) continue;
-    edgert_status status = choose(bundle, programs, target_at(programs, i), options, out);
-    if (status == EDGERT_OK || status == EDGERT_ERROR_MALFORMED || programs.count == 1) return status;
+  const char *wanted = options->target;
+  uint32_t found = NONE, refused = NONE;
+  if (wanted) ERT_TRY(choose(bundle, programs, wanted, options, &found, &refused));
+  for (uint32_t i = 0; !wanted && found == NONE && i < programs.count; i++)
+    if (!is_repeated(programs, i)) ERT_TRY(choose(bundle, programs, target_at(programs, i), options, &found, &refused));
+  if (found == NONE && refused == NONE && wanted) return no_such_target(programs, wanted);
+  if (found == NONE &&
+      (wanted || programs.count == 1)) { /* again, for its message; a device may have come back meanwhile */
+    ERT_TRY(ert_program_runnable(bundle, refused, options));
+    found = refused;
   }
-  return explain(bundle, programs, options);
+  if (found == NONE) return explain(bundle, programs, options);
+  *out = ert_item(programs, found);
+  return EDGERT_OK;
 }

@@ -230,10 +230,22 @@ def test_two_phases_of_columns_are_copied_together(
     """Each with zeros of its own before and behind it, in lists that hold all of a strip and in several."""
     rng = np.random.default_rng(12)
     x, w = random_array(rng, (1, 9, *size), DType.F32), sparse(rng, 6, 9, *kernel)
-    for strides, dilations in (((2, 2), (1, 1)), ((1, 2), (1, 3))):
+    for strides, dilations in (((2, 2), (1, 1)), ((1, 2), (1, 3)), ((1, 2), (1, 1))):
         case = Case(Conv(strides, pads, dilations), x, w)
-        for rows in (1, 4):
+        for rows in (0, 1, 4):
             check(case, 5, rows)
+
+
+def test_two_phases_of_columns_that_are_joined_differently() -> None:
+    """Rows of one tap follow one another, those of the other are clipped each: zeros behind them stay."""
+    rng = np.random.default_rng(13)
+    for size, kernel, pads in (
+        ((5, 16), (3, 4), (0, 1, 0, 1)),
+        ((6, 8), (2, 3), (1, 0, 1, 1)),
+        ((7, 9), (3, 3), (1, 2, 1, 2)),
+    ):
+        x, w = random_array(rng, (1, 8, *size), DType.F32), sparse(rng, 6, 8, *kernel)
+        check(Case(Conv((1, 2), pads, (1, 1)), x, w), 8, rows=0)
 
 
 def test_strided_and_padded_pointwise() -> None:

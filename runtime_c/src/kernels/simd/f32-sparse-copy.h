@@ -139,6 +139,13 @@ static void sparse_list_from(const ert_sparse_copy *copy, sparse_listed *l, size
   l->has_between = sparse_next_part(copy, &l->between, &l->next_between);
 }
 
+/* Whether a part is of the floats between those of another, which is as long, or one float longer: of a shorter one others
+ * would be taken for the zeros behind it. */
+static bool sparse_lies_between(const sparse_part *part, const sparse_part *other) {
+  return part->own.taken > 0 && part->from - other->from == 1 &&
+         (other->own.taken == part->own.taken || other->own.taken == part->own.taken + 1);
+}
+
 /* The next parts; false if that was the last of them. Each stretch's own are in order. */
 static bool sparse_list_parts(const ert_sparse_copy *copy, sparse_listed *l, sparse_list *list) {
   for (list->count = 0; list->count < SPARSE_PARTS;) {
@@ -147,16 +154,18 @@ static bool sparse_list_parts(const ert_sparse_copy *copy, sparse_listed *l, spa
       sparse_list_from(copy, l, l->between.end_run, l->between.end);
       continue;
     }
-    const ptrdiff_t on = l->next_between.from - l->next_own.from;
-    const bool data = l->has_own && l->next_own.own.taken > 0, other = l->has_between && l->next_between.own.taken > 0;
+    const bool both = l->has_own && l->has_between;
+    const bool behind = both && sparse_lies_between(&l->next_between, &l->next_own);
+    const bool before = both && sparse_lies_between(&l->next_own, &l->next_between);
     bool own = l->has_own, between = !own;
     sparse_part *part = list->parts + list->count++;
-    if (data && other && (on == 1 || on == -1)) {
-      *part = on == 1 ? l->next_own : l->next_between;
-      part->between = on == 1 ? l->next_between.own : l->next_own.own;
+    if (behind || before) {
+      *part = behind ? l->next_own : l->next_between;
+      part->between = behind ? l->next_between.own : l->next_own.own;
       between = true;
     } else {
-      if (data && l->has_between && !other) own = false, between = true; /* zeros go first, so that both stay level */
+      /* Zeros go first, so that both stay level. */
+      if (both && l->next_own.own.taken > 0 && l->next_between.own.taken == 0) own = false, between = true;
       *part = own ? l->next_own : l->next_between;
     }
     if (own) l->has_own = sparse_next_part(copy, &l->own, &l->next_own);
@@ -260,7 +269,7 @@ static void sparse_copy(const ert_sparse_copy *copy) {
     sparse_copy_parts(copy, list, channel);
     return;
   }
-  sparse_listed listed;
+  sparse_listed listed = {0};
   sparse_list_from(copy, &listed, 0, 0);
   bool more = true;
   for (size_t n = 0; more; n++) {
