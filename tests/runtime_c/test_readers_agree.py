@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgert import read
-from edgert._native import OpenOptions, byref, library
+from edgert._native import OpenOptions, ProgramInfo, byref, library
 from edgert.errors import EdgertError, MalformedError
 from packer.bundle.model import Attribute
 from packer.bundle.writer import write_bundle
@@ -26,7 +26,8 @@ def a_file(name: str) -> bytes:
 
 
 def c_status(file: bytes, integrity: int) -> int:
-    """The status of edgert_bundle_open_memory on a copy that is aligned and exactly as long."""
+    """The status of edgert_bundle_open_memory on a copy that is aligned and exactly as long, and of asking about each
+    program, which proves it if that was not done on opening."""
     room = ctypes.create_string_buffer(len(file) + 64)
     start = -ctypes.addressof(room) % 64
     ctypes.memmove(ctypes.addressof(room) + start, file, len(file))
@@ -34,6 +35,9 @@ def c_status(file: bytes, integrity: int) -> int:
     options = OpenOptions(ctypes.sizeof(OpenOptions), integrity, 1)
     address = ctypes.c_void_p(ctypes.addressof(room) + start)
     status = library().edgert_bundle_open_memory(address, len(file), byref(options), byref(bundle))
+    count = library().edgert_bundle_program_count(bundle) if bundle else 0
+    for index in range(count):
+        status = status or library().edgert_bundle_program(bundle, index, byref(ProgramInfo()))
     library().edgert_bundle_close(bundle)
     return int(status)
 
