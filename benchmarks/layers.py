@@ -39,6 +39,7 @@ ZEROS = (0, 25, 50, 70, 80, 90, 95)
 DENSE = ("packed", "winograd2", "winograd4", "winograd6")
 FORMS = ("planner", "sparse", *DENSE)
 TOLERANCE = 1e-4  # of the largest output, between forms
+PASSES = 2  # over all layers, of which the faster counts: what disturbs the machine lasts for seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +98,13 @@ def main(options: argparse.Namespace) -> None:
     """Print the tables and save results/layers.json."""
     peak = peak_gflops()
     print(f"peak of one core: {peak:.1f} GFLOP/s")
-    rows: list[Measured] = []
-    for layer in _layers():
-        if options.layers in layer.name:
-            for zeros in options.zeros:
-                rows += _measure(layer, zeros, options.forms, options.seconds, peak)
+    found: dict[tuple[str, int, str], Measured] = {}
+    cases = [(layer, zeros) for layer in _layers() if options.layers in layer.name for zeros in options.zeros]
+    for layer, zeros in cases * PASSES:
+        for row in _measure(layer, zeros, options.forms, options.seconds, peak):
+            key = row.layer, row.zeros, row.form
+            found[key] = min(found.get(key, row), row, key=lambda measured: measured.ms)
+    rows = list(found.values())
     if not rows:
         raise SystemExit(f"no layer has {options.layers!r} in its name: {', '.join(layer.name for layer in _layers())}")
     best = _with_best_dense(rows)
