@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from edgert import __version__
-from packer.bundle.model import Bundle, Golden, Module, Place, Program
+from packer.bundle.model import MOST_PROGRAMS, Bundle, Golden, Module, Place, Program
 from packer.bundle.writer import write_bundle
 from packer.errors import ModelError
 from packer.golden import make_golden, sample
@@ -185,6 +185,11 @@ def compile_model(
     chosen = [known[target.name].on(target) if target.name in known else target for target in chosen]
     if not chosen:
         raise TargetError("no target to pack for was given")
+    counts = {target.name: _core_counts(target, cores) for target in chosen}
+    if (total := sum(map(len, counts.values()))) > MOST_PROGRAMS:
+        raise TargetError(
+            f"programs of a bundle: expected at most {MOST_PROGRAMS}, got {total}: name fewer targets or cores"
+        )
     if not all(math.isfinite(tolerance) and tolerance >= 0 for tolerance in (atol, rtol or 0.0)):
         raise ValueError(f"tolerances: expected finite numbers of 0 or more, got atol {atol} and rtol {rtol}")
     tell = progress or (lambda stage, fraction: None)
@@ -200,11 +205,8 @@ def compile_model(
     for number, target in enumerate(chosen):
         tell("plan", number / len(chosen))
         records = known[target.name].of(graph, target) if target.name in known else None
-        counts = tuple(dict.fromkeys(cores or target.core_counts))
-        if target.device:
-            counts = target.core_counts
         made = make_plans(
-            graph, target, counts,
+            graph, target, counts[target.name],
             implementation=implementation if target.name in asked else None,
             search=search, partial_sums=partial_sums, records=records,
         )  # fmt: skip
@@ -223,6 +225,11 @@ def compile_model(
         tell("lower", number / len(plans))
         programs.append(_assembled(plan.program(rounding.errors, error), target, tell))
     return Bundle(f"edgert {__version__}", graph.name, tuple(programs), goldens)
+
+
+def _core_counts(target: Target, cores: Sequence[int]) -> tuple[int, ...]:
+    """The numbers of cores to plan for: those asked for, but where a device does the work."""
+    return target.core_counts if target.device else tuple(dict.fromkeys(cores or target.core_counts))
 
 
 def _with_fallbacks(targets: Sequence[str], settings: Mapping[str, str]) -> list[Target]:

@@ -39,6 +39,8 @@ def test_errors_before_anything_is_written(tmp_path: Path) -> None:
         pack(network(), output, targets=("cpu", "abacus"))
     with pytest.raises(TargetError, match="no target"):
         pack(network(), output, targets=())
+    with pytest.raises(TargetError, match="programs of a bundle: expected at most 1024, got 1025: name fewer"):
+        pack(network(), output, cores=range(1, 1026))
     with pytest.raises(ModelError, match="zero character"):
         pack(network("y\0"), output)
     for atol, rtol in ((-1e-3, 0.0), (0.0, float("nan")), (float("inf"), 0.0)):
