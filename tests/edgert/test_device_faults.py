@@ -24,6 +24,7 @@ from edgert.errors import (
 )
 from tests.edgert.device_bundles import WEIGHTS, DeviceBuilder, affine, answer, elementwise, two_runs, write, x_of
 from tests.edgert.emulated import DeviceMemory, InterfaceArray, emulator, left, nothing_left  # noqa: F401
+from tests.runtime_c.bundles import cores_bundle
 from tests.targets.cuda.driver import library
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -176,6 +177,17 @@ def test_another_device(tmp_path: Path) -> None:
     message = r"program packed for sm_90\nexpected a device sm_90.*, got NVIDIA Tegra X2 \(emulated\) \(sm_62\)\n.*pack"
     with pytest.raises(DeviceMissingError, match=message):
         edgert.load(path, allow_native=True)
+
+
+@pytest.mark.parametrize("device", ["sm_90", "sm_90a", "gfx9"])
+def test_the_processor_takes_over(tmp_path: Path, device: str) -> None:
+    """Where a device is another one, or none that a program can name: that is no fault of the bundle's."""
+    on_device = affine(*(sm(90) for sm in KERNELS)).program(device=device)
+    processor = next(p for p in cores_bundle().programs if p.arch == on_device.arch and p.cores == 1)
+    path = write(tmp_path / "two.edge", on_device, processor)
+    for integrity in ("full", "metadata"):
+        with edgert.load(path, allow_native=True, integrity=integrity) as session:
+            assert (session.describe().target, session.describe().device) == (processor.target, "")
 
 
 KERNELS = (

@@ -26,7 +26,9 @@ static void run_if_possible(const edgert_bundle *bundle) {
   edgert_session *session;
   for (uint32_t i = 0; i < edgert_bundle_program_count(bundle); i++) {
     edgert_program_info info;
-    if (edgert_bundle_program(bundle, i, &info) == EDGERT_OK && info.arena_bytes > 1 << 26) return;
+    edgert_status status = edgert_bundle_program(bundle, i, &info);
+    CHECK(status == EDGERT_OK || status == EDGERT_ERROR_MALFORMED);
+    if (status == EDGERT_OK && info.arena_bytes > 1 << 26) return;
   }
   if (edgert_session_open(bundle, &options, &session) != EDGERT_OK) return;
   enum { BUFFERS = 8 };

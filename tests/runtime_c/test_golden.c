@@ -90,7 +90,9 @@ static void hashed_before_use(void) {
 static bool arena_is_small(const edgert_bundle *bundle) {
   for (uint32_t i = 0; i < edgert_bundle_program_count(bundle); i++) {
     edgert_program_info info;
-    if (edgert_bundle_program(bundle, i, &info) == EDGERT_OK && info.arena_bytes > 1 << 26) return false;
+    edgert_status status = edgert_bundle_program(bundle, i, &info);
+    CHECK(status == EDGERT_OK || status == EDGERT_ERROR_MALFORMED);
+    if (status == EDGERT_OK && info.arena_bytes > 1 << 26) return false;
   }
   return true;
 }

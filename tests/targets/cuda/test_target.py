@@ -74,10 +74,15 @@ def test_boards_are_targets_with_aliases() -> None:
 
 
 def test_programs_of_the_processor_follow() -> None:
-    device, *others = compiled(cores=(1, 2, 4))
+    counts = resolve("cpu-jetson-tx2").core_counts
+    device, *others = compiled(cores=counts)
     assert (device.target, device.arch, device.device) == ("jetson", "aarch64", "sm_62")
     assert {(p.target, p.device, len(p.modules)) for p in others} == {("cpu-jetson-tx2", "", 0)}
-    assert [p.cores for p in others] == [1, 2, 4]
+    assert tuple(p.cores for p in others) == counts
+    assert len(counts) == 4
+    fewer = [p.cores for p in compiled()[1:]]  # by default only those that save time
+    assert fewer[0] == counts[0]
+    assert set(fewer) < set(counts)
 
 
 @pytest.mark.parametrize("tier", ["t1", "t2", "t3"])
