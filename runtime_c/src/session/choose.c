@@ -5,6 +5,8 @@
 #include "platform/cpu.h"
 #include "session/session.h"
 
+#define NONE UINT32_MAX /* no program */
+
 /* Adds to a list; what does not fit is cut off. */
 static void add(ert_text *list, const char *separator, const char *item) {
   *list = ert_format("%s%s%s", list->s, *list->s ? separator : "", item);
@@ -67,7 +69,6 @@ static bool better(ert_vector programs, uint32_t i, uint32_t k, uint32_t threads
 }
 
 /* The best of a target's programs, or the best behind program `last`. */
-#define NONE UINT32_MAX
 static uint32_t best_behind(ert_vector programs, const char *target, uint32_t threads, uint32_t last) {
   uint32_t best = NONE;
   for (uint32_t i = 0; i < programs.count; i++) {
@@ -85,8 +86,8 @@ static edgert_status choose(const edgert_bundle *bundle, ert_vector programs, co
   for (*out = NONE; (*out = best_behind(programs, target, options->threads, *out)) != NONE;) {
     edgert_status status = ert_program_runnable(bundle, *out, options);
     if (status == EDGERT_OK) return EDGERT_OK;
-    if (status != EDGERT_ERROR_NO_PROGRAM)
-      ERT_TRY(ert_program_verify(bundle, *out)); /* what does not hold is no reason */
+    /* One for this processor that does not hold makes the bundle a bad one: no other takes its place. */
+    if (status != EDGERT_ERROR_NO_PROGRAM) ERT_TRY(ert_program_verify(bundle, *out));
     if (*refused == NONE) *refused = *out;
   }
   return EDGERT_OK;
@@ -100,8 +101,8 @@ edgert_status ert_program_choose(const edgert_bundle *bundle, const edgert_sessi
   for (uint32_t i = 0; !wanted && found == NONE && i < programs.count; i++)
     if (!is_repeated(programs, i)) ERT_TRY(choose(bundle, programs, target_at(programs, i), options, &found, &refused));
   if (found == NONE && refused == NONE && wanted) return no_such_target(programs, wanted);
-  if (found == NONE &&
-      (wanted || programs.count == 1)) { /* again, for its message; a device may have come back meanwhile */
+  if (found == NONE && (wanted || programs.count == 1)) {
+    /* Again, for its message; a device may have come back meanwhile. */
     ERT_TRY(ert_program_runnable(bundle, refused, options));
     found = refused;
   }
