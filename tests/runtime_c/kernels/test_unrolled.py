@@ -354,9 +354,7 @@ def test_parts_have_the_bits_of_the_whole() -> None:
     for isa in isas():
         how = {"isa": isa, "constants": CONSTANTS}
         inputs = [x, *stream.operands, bias]
-        whole = run_step(
-            "conv_unrolled", inputs, [TensorType(DType.F32, (1, 40, 12, 30))], stream.attributes, **how
-        )[0]
+        whole = run_step("conv_unrolled", inputs, [TensorType(DType.F32, (1, 40, 12, 30))], stream.attributes, **how)[0]
         filters = [x, *stream.operands[:3], stream.groups[:, 1:3].copy(), bias[16:]]
         boxes = [None, None, None, None, Box(stream.groups.shape, (0, 1, 0)), None, None]
         part = run_step(
