@@ -378,9 +378,7 @@ def _set_device(options: _native.SessionOptions, device: DeviceOptions) -> None:
         options.progress = _native.ProgressHook(lambda _, done, total: tell(done / total if total else 1.0))
 
 
-def _emulated(
-    options: _native.SessionOptions, bundle: OpenBundle, target: str | None
-) -> AbstractContextManager[None]:
+def _emulated(options: _native.SessionOptions, bundle: OpenBundle, target: str | None) -> AbstractContextManager[None]:
     """Chooses a program for a device; meanwhile the emulator is such a device."""
     program = program_to_emulate(bundle.programs(), target)
     options.target = program.target.encode()

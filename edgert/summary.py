@@ -14,7 +14,7 @@ __all__ = ["LayerSummary", "ProgramSummary", "summarize"]
 
 _Place = tuple[int, int, int]  # of a constant: segment, offset, bytes
 # Their weights are values, and where these are.
-_SPARSE = ("conv_sparse", "conv_unrolled", "linear_masked", "linear_sparse")
+_SPARSE = ("conv_sparse", "conv_unrolled", "linear_masked", "linear_sliced", "linear_sparse", "recurrent_sliced")
 _COPIES = ("put", "get")  # to a device, and back
 
 
@@ -149,8 +149,13 @@ def _layer(
 
 def _matrix(bundle: Bundle, program: Program, steps: Sequence[Step], step: Step) -> int:
     """Elements of the weights of which a step, and those beside it, read the non-zeros."""
-    if step.kernel == "linear_masked":
+    if step.kernel in ("linear_masked", "linear_sliced"):
         return program.tensors[step.inputs[0]].shape[-1] * max(_last_column(program, other) for other in steps)
+    if step.kernel == "recurrent_sliced":  # gates and directions from the operator, as slices are filled up
+        features, hidden = (program.tensors[i].shape[-1] for i in (step.inputs[0], step.outputs[0]))
+        texts = {attribute.name: attribute.text for attribute in step.attributes}
+        directions = 2 if texts["direction"] == "bidirectional" else 1
+        return directions * {"rnn": 1, "gru": 3, "lstm": 4}[texts["kind"]] * hidden * (features + hidden)
     x, table = (program.tensors[step.inputs[i]] for i in (0, 4 if step.kernel == "conv_unrolled" else 3))
     table = program.tensors[table.root] if table.root >= 0 else table
     ints = {attribute.name: attribute.ints for attribute in step.attributes}
@@ -164,9 +169,11 @@ def _matrix(bundle: Bundle, program: Program, steps: Sequence[Step], step: Step)
 
 
 def _last_column(program: Program, step: Step) -> int:
-    """Up to which column of its matrix a `linear_masked` reads: blocks of masks have four, the last one up to four."""
-    masks, y = program.tensors[step.inputs[2]], program.tensors[step.outputs[0]]
-    return 4 * sum(masks.begin[:1]) + y.shape[-1]
+    """Up to which column of its matrix a `linear_masked` or `linear_sliced` reads: blocks of masks have four, slices
+    16, the last one up to as many."""
+    each, operand = (4, 2) if step.kernel == "linear_masked" else (16, 4)
+    blocks, y = program.tensors[step.inputs[operand]], program.tensors[step.outputs[0]]
+    return each * sum(blocks.begin[:1]) + y.shape[-1]
 
 
 def _nonzeros(bundle: Bundle, tensor: Tensor) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from packer.ir import SINGLE, Block, Graph, Node, TensorType
-from packer.ir.ops import Conv, MatMul, Part
+from packer.ir.ops import Conv, MatMul, Part, Recurrent
 from targets.base import Form, Layout, Target, Work
 
 __all__ = ["Costs", "density_of", "signature", "uneven", "work_of"]
@@ -42,8 +42,12 @@ def _block_of(graph: Graph, node: Node) -> Block:
 
 
 def density_of(graph: Graph, node: Node, part: Part | None = None) -> float:
-    """The share of the weights of a convolution or matrix product, or of those that a part of it has, that are not
-    zero, to two digits; 1.0 for other nodes."""
+    """The share of the weights of a convolution, matrix product or recurrent layer, or of those that a part of it has,
+    that are not zero, to two digits; 1.0 for other nodes."""
+    if isinstance(node.op, Recurrent):
+        elements = [graph.type(name or "").elements for name in node.inputs[1:3]]
+        shares = [graph.density(name) * n for name, n in zip(node.inputs[1:3], elements, strict=True)]
+        return float(f"{sum(shares) / max(sum(elements), 1):.2g}")
     if not isinstance(node.op, Conv | MatMul):
         return 1.0
     weights, box = node.inputs[1], None if part is None else part.reads[1]

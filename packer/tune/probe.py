@@ -18,7 +18,7 @@ import numpy as np
 from edgert import __version__
 from packer.bundle.model import Bundle, Place, Program, Step, Tensor
 from packer.ir import SINGLE, Block, DType, Graph, Node, TensorType, Value, whole
-from packer.ir.ops import Op
+from packer.ir.ops import Op, Recurrent
 from packer.planner.choices import Choice
 from packer.planner.schedule import schedule
 from packer.planner.split import NONE, Piece, Split
@@ -65,14 +65,14 @@ def _graph(work: Work, reader: Op | None) -> Graph:
     """A graph of one node, and perhaps one that reads its output; constants are random numbers, small enough that
     results stay finite."""
     random = np.random.default_rng(0)
-    values = {}
+    values, weights = {}, (1, 2) if isinstance(work.op, Recurrent) else (1,)
     names: list[str | None] = []
     for i, (type, constant) in enumerate(zip(work.inputs, work.constant, strict=True)):
         names.append(None if type is None else f"input{i}")
         if type is not None:
             value = Value(f"input{i}", type)
             if constant:
-                density, block = (work.density, work.block) if i == 1 else (1.0, SINGLE)
+                density, block = (work.density, work.block) if i in weights else (1.0, SINGLE)
                 value = Value.constant(f"input{i}", _numbers(type, density, block, random))
             values[value.name] = value
     outputs = tuple(f"output{i}" for i in range(len(work.outputs)))

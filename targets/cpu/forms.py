@@ -22,6 +22,7 @@ from packer.ir.ops import (
     QuantizedConv,
     QuantizedMatMul,
     QuantizeLinear,
+    Recurrent,
     Reduce,
     Resize,
     ScaleShift,
@@ -33,6 +34,7 @@ from targets.cpu.depthwise import MOST_TAPS
 from targets.cpu.lower import is_linear, tiling_of
 from targets.cpu.precision import LINES, has_lines, precisions_of, stream_of
 from targets.cpu.quantized import quantized_forms
+from targets.cpu.sliced import is_sliceable
 from targets.cpu.sparse import BYTE_LINES, SORTED, taps_of
 from targets.cpu.unrolled import window
 from targets.cpu.winograd import tile_of, winograd_forms
@@ -43,6 +45,7 @@ __all__ = ["forms", "is_depthwise"]
 PLANAR, BLOCK16 = Layout.PLANAR, Layout.BLOCK16
 _SPARSE = 0.9  # density of weights from which on a stream of non-zeros cannot pay,
 _MASKED = 0.75  # and a bit for every weight: fetching what differs in length comes short of the memory's speed
+_SLICED = 0.5  # density of both weights of a recurrent layer that slices may suit
 _FEW = 3, 8  # filters of a group, of one tap and of more, that a stream suits in any case: others compute more at once
 
 
@@ -78,11 +81,16 @@ def forms(
             ways = (*(ways or ("packed",)), stream_of(graph, node, precision))
             if graph.density(node.inputs[1]) <= _MASKED and graph.block(node.inputs[1], 1) == SINGLE:
                 ways = (*ways, stream_of(graph, node, precision, "masked"))
+                if _is_sliced(graph, node, machine, precision):
+                    ways = (*ways, "sliced")
         if ways:
             found = [
                 replace(_form(graph, node, PLANAR, PLANAR, way), arithmetic="" if way == "packed" else way)
                 for way in ways
             ]
+    if isinstance(op, Recurrent) and _has_slices(graph, node, machine, precision):
+        sliced = replace(_form(graph, node, PLANAR, PLANAR, "sliced"), arithmetic="sliced")
+        found = [_form(graph, node, PLANAR, PLANAR, "packed"), sliced]
     output = graph.type(node.outputs[0])
     if output.rank >= 3 and output.elements > 0 and _blocked_bytes(graph, node):
         return (*found, _form(graph, node, BLOCK16, BLOCK16))
@@ -165,6 +173,25 @@ def _is_sparse(graph: Graph, node: Node) -> bool:
     if max(weights.shape[2:]) > BYTE_LINES or not np.isfinite(weights).all():
         return False
     return any(taps_of(weights.shape[2:], op.strides, op.dilations, rows).lines < BYTE_LINES for rows in (0, 1))
+
+
+def _is_sliced(graph: Graph, node: Node, machine: Machine, precision: str) -> bool:
+    """Whether the processor permutes floats of large vectors, and weights that stay float32 have windows."""
+    weights = graph.constant(node.inputs[1])
+    if weights is None or precision != "f32" or machine.cores[0].vector_bytes < 32:
+        return False
+    return is_sliceable(len(weights)) and bool(np.isfinite(weights).all())
+
+
+def _has_slices(graph: Graph, node: Node, machine: Machine, precision: str) -> bool:
+    """The same of a recurrent layer, whose weights have many zeros, both W and R."""
+    both = [(graph.constant(name), graph.density(name)) for name in node.inputs[1:3]]
+    if precision != "f32" or machine.cores[0].vector_bytes < 32:
+        return False
+    return all(
+        w is not None and w.size > 0 and density <= _SLICED and is_sliceable(w.shape[2]) and np.isfinite(w).all()
+        for w, density in both
+    )
 
 
 def _has_tap_lists(graph: Graph, node: Node) -> bool:

@@ -34,6 +34,7 @@ from targets.cpu.masked import Masked, masked_matrix
 from targets.cpu.packing import block16, depth16, lines, weight16
 from targets.cpu.precision import LINES, halves, is_masked, is_stream, rounded, stored_type
 from targets.cpu.quantized import lower_quantized
+from targets.cpu.sliced import Sliced, joined, sliced_matrix
 from targets.cpu.sparse import UNSORTED, Stream, conv_stream, matrix_stream, taps_of
 from targets.cpu.tiling import Engine, Tiling, tiling
 from targets.cpu.unrolled import Unrolled, channels_of_tile, group_sizes, unrolled_stream
@@ -54,6 +55,8 @@ def lower(graph: Graph, node: Node, form: Form, machine: Machine) -> Lowered:
         return _conv_sparse(graph, node, machine, stored) if of_conv else _linear_sparse(graph, node, stored)
     if is_masked(form.implementation):
         return _linear_masked(graph, node, stored_type(form.implementation))
+    if form.implementation == "sliced":
+        return _recurrent_sliced(graph, node) if isinstance(node.op, Recurrent) else _linear_sliced(graph, node)
     if form.implementation == "unrolled":
         return _conv_unrolled(graph, node)
     if form.implementation.startswith("winograd"):
@@ -218,9 +221,7 @@ def _conv_unrolled(graph: Graph, node: Node) -> Lowered:
     inputs = [_operand(graph, node.inputs[0], Layout.PLANAR), *stream]
     inputs += [_operand(graph, name, Layout.PLANAR) for name in node.inputs[2:]]
     added = map(Attribute, ("channels", "kernel"), ((channels,), weights.shape[2:]))
-    return Lowered(
-        "conv_unrolled", tuple(inputs), tuple(sorted((*attributes_of(op), *added), key=lambda a: a.name))
-    )
+    return Lowered("conv_unrolled", tuple(inputs), tuple(sorted((*attributes_of(op), *added), key=lambda a: a.name)))
 
 
 def _linear_sparse(graph: Graph, node: Node, stored: DType) -> Lowered:
@@ -236,6 +237,11 @@ def _linear_masked(graph: Graph, node: Node, stored: DType) -> Lowered:
     return Lowered("linear_masked", _around(graph, node, stream), attributes_of(node.op))
 
 
+def _linear_sliced(graph: Graph, node: Node) -> Lowered:
+    stream = _streamed(graph, node, DType.F32, "sliced", sliced_matrix)
+    return Lowered("linear_sliced", _around(graph, node, stream), attributes_of(node.op))
+
+
 def _around(graph: Graph, node: Node, stream: tuple[Operand, ...]) -> tuple[Operand | None, ...]:
     """The operands of a matrix product with a stream: before it the input, behind it the bias if there is one."""
     inputs = (_operand(graph, node.inputs[0], Layout.PLANAR), *stream)
@@ -249,7 +255,7 @@ def _together(block: Block) -> tuple[int, ...]:
     return block[:1] if block.channels == 1 else block[:]
 
 
-_Stored = Stream | Unrolled | Masked  # weights of which some are not
+_Stored = Stream | Unrolled | Masked | Sliced  # weights of which some are not
 _STREAMS: WeakKeyDictionary[Value, dict[object, _Stored]] = WeakKeyDictionary()  # of constants, made once
 
 
@@ -307,6 +313,20 @@ def _recurrent(graph: Graph, node: Node) -> Lowered:
         for i, name in enumerate(node.inputs)
     )
     return Lowered("recurrent", tuple(map(_operand, repeat(graph), node.inputs, layouts)), attributes_of(node.op))
+
+
+def _recurrent_sliced(graph: Graph, node: Node) -> Lowered:
+    """The slices of W for each direction, then those of R."""
+    w, r = (graph.constant(name) for name in node.inputs[1:3])
+    assert w is not None
+    assert r is not None
+
+    def make(_: np.ndarray) -> Sliced:
+        return joined([sliced_matrix(np.asarray(matrix).T) for of in (w, r) for matrix in of])
+
+    stream = _streamed(graph, node, DType.F32, ("sliced", node.inputs[2]), make)
+    x, *others = (_operand(graph, name, Layout.PLANAR) for name in (node.inputs[0], *node.inputs[3:]))
+    return Lowered("recurrent_sliced", (x, *stream, *others), attributes_of(node.op))
 
 
 def _reduced(packed: Operand, form: Form) -> Operand:

@@ -40,6 +40,7 @@ from targets.cpu.lower import COPIES, copy_attributes, is_linear, tiling_of
 from targets.cpu.masked import COLUMNS
 from targets.cpu.precision import LINES, is_masked, is_stream
 from targets.cpu.quantized import quantized_boxes
+from targets.cpu.sliced import SLICE
 from targets.cpu.sparse import BLOCK, MATRIX_CHANNELS
 from targets.cpu.unrolled import group_sizes
 from targets.cpu.winograd import is_lean
@@ -104,6 +105,8 @@ def restrict(graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part)
         boxes = _sparse(lowered, part)
     elif is_masked(form.implementation):
         boxes = _masked(lowered, part)
+    elif form.implementation == "sliced":
+        boxes = _sliced(lowered, part)
     elif form.implementation == "unrolled":
         boxes = _unrolled(graph, node, lowered, part)
     elif isinstance(node.op, IntegerConv | QuantizedConv):
@@ -140,6 +143,15 @@ def _masked(lowered: Lowered, part: Part) -> list[Box | None]:
     blocks = (columns[0] // COLUMNS, -(-columns[1] // COLUMNS))
     bias = None if len(part.reads) < 3 or part.reads[2] is None else (columns,)
     return [part.reads[0], values, (blocks, *masks[1:]), (blocks,), bias]
+
+
+def _sliced(lowered: Lowered, part: Part) -> list[Box | None]:
+    """All is whole for every part, but for the ends of its slices."""
+    columns = part.writes[-1]
+    *stream, ends = (whole(o.type) for o in lowered.inputs[1:5] if o is not None and o.type)
+    slices = (columns[0] // SLICE, -(-columns[1] // SLICE))
+    bias = None if len(part.reads) < 3 or part.reads[2] is None else (columns,)
+    return [part.reads[0], *stream, (slices, ends[1]), bias]
 
 
 def _unrolled(graph: Graph, node: Node, lowered: Lowered, part: Part) -> list[Box | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,8 @@ from packer.planner.problem import Problem
 from packer.planner.select import Strategy, sample
 from tests.e2e.conftest import relative_error, tensor
 
+WIDE = "cpu-x86_64-avx512"  # whose processors slices suit
+X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="runs programs for x86-64")
 STREAMS = {"conv_sparse", "conv_unrolled"}  # kernels of non-zeros, of which the processor decides
 CASES = [
     # x, weights, attributes
@@ -206,16 +209,60 @@ def test_masked_fully_connected(tmp_path: Path, rows: int, precision: str) -> No
         assert sum(layer.nonzeros for layer in layers) == nonzeros
 
 
+@X86
+@pytest.mark.parametrize("rows", [1, 3])
+def test_sliced_fully_connected(tmp_path: Path, rows: int) -> None:
+    """The same bits on any number of cores, and summaries count what there is."""
+    random = np.random.default_rng(2)
+    values = {"w": pruned(random, (500, 70), 0.8), "b": np.ones(70, np.float32), "v": pruned(random, (70, 41), 0.7)}
+    values["w"] /= np.float32(15)
+    nodes = [
+        helper.make_node("Gemm", ["x", "w", "b"], ["t"]),
+        helper.make_node("Sigmoid", ["t"], ["u"]),
+        helper.make_node("MatMul", ["u", "v"], ["y"]),
+    ]
+    network, path = finished(nodes, values, (rows, 500), 2), tmp_path / "model.edge"
+    feeds = {"x": random.standard_normal((rows, 500)).astype(np.float32)}
+    (want,) = ReferenceEvaluator(network).run(None, feeds)
+    pack(network, path, targets=(WIDE,), cores=(1, 2, 3), implementation="sliced", golden=False)
+    check(path, "linear_sliced", feeds, want)
+    bundle = edgert.read(path)
+    for program in bundle.programs:
+        layers = [layer for layer in summarize(bundle, program).layers if layer.kernel == "linear_sliced"]
+        assert sum(layer.weights for layer in layers) == 500 * 70 + 70 * 41
+        assert sum(layer.nonzeros for layer in layers) == sum(np.count_nonzero(values[name]) for name in ("w", "v"))
+
+
+@X86
+@pytest.mark.parametrize(("kind", "gates"), [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
+def test_sparse_recurrent_layers(tmp_path: Path, kind: str, gates: int) -> None:
+    """Both directions: what the dense kernel gives, but for rounding; and summaries count what there is."""
+    random = np.random.default_rng(4)
+    values = {"w": pruned(random, (2, gates * 40, 32), 0.9), "r": pruned(random, (2, gates * 40, 40), 0.9)}
+    how = {"hidden_size": 40, "direction": "bidirectional"}
+    network = finished([helper.make_node(kind, ["x", "w", "r"], ["y"], **how)], values, (9, 1, 32), 4)
+    feeds, results = {"x": random.standard_normal((9, 1, 32)).astype(np.float32)}, {}
+    for way in ("packed", "sliced"):
+        path = tmp_path / f"{way}.edge"
+        pack(network, path, targets=(WIDE,), cores=(1, 2), implementation=way, golden=False)
+        results[way] = edgert.load(path, threads=1).run(feeds)["y"]
+    check(path, "recurrent_sliced", feeds, results["packed"])
+    bundle = edgert.read(path)
+    (layer,) = (found for found in summarize(bundle, bundle.programs[0]).layers if found.kernel == "recurrent_sliced")
+    assert layer.weights == 2 * gates * 40 * (32 + 40)
+    assert layer.nonzeros == sum(map(np.count_nonzero, values.values()))
+
+
 @pytest.mark.parametrize(("side", "zeros", "kernel"), [
     (4096, 0.0, "linear"), (4096, 0.5, "linear_masked"), (4096, 0.9, "linear_sparse"),
-    (512, 0.5, "linear"), (512, 0.95, "linear_sparse"),
+    (512, 0.5, "linear_sliced"), (512, 0.95, "linear_sliced"),
 ])  # fmt: skip
 def test_zeros_decide_of_fully_connected_layers(tmp_path: Path, side: int, zeros: float, kernel: str) -> None:
     """Those out of memory save bytes first, those in a cache work."""
     values = {"w": np.where(np.random.default_rng(3).random((side, side), np.float32) < zeros, np.float32(0), 1)}
     values["w"] = values["w"].astype(np.float32)
     network = finished([helper.make_node("MatMul", ["x", "w"], ["y"])], values, (1, side), 2)
-    pack(network, tmp_path / "model.edge", cores=(1, 2), golden=False)
+    pack(network, tmp_path / "model.edge", targets=(WIDE,), cores=(1, 2), golden=False)
     programs = edgert.read(tmp_path / "model.edge").programs
     assert {step.kernel for program in programs for step in program.steps} == {kernel}
 
@@ -231,7 +278,7 @@ def test_blocks_of_fully_connected_layers_are_recognised(tmp_path: Path, block: 
     for zeros, together in ((block, block[:2] if block.channels > 1 else block[:1]), (SINGLE, (1,))):
         network = fully_connected(rows, zeros, form)
         (want,) = ReferenceEvaluator(network).run(None, feeds)
-        pack(network, path, cores=(1, 2, 3), golden=False)
+        pack(network, path, cores=(1, 2, 3), implementation="sparse", golden=False)
         bundle = edgert.read(path)
         steps = [step for program in bundle.programs for step in program.steps if step.kernel == "linear_sparse"]
         assert {a.ints for step in steps for a in step.attributes if a.name == "together"} == {together}

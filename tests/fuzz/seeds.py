@@ -38,7 +38,8 @@ MOST_BYTES = 100_000  # of a bundle
 SEARCHES = (("exact", 1), ("rows", 2))  # strategies of the planner, and how many cores: with views and without
 IMPLEMENTATIONS = {  # of convolutions and matrix products, by precision
     "f32": (
-        "direct", "depthwise", "sparse", "masked", "unrolled", "winograd2", "winograd4", "im2col-caffe", "im2col-nhwc",
+        "direct", "depthwise", "sparse", "masked", "sliced", "unrolled", "winograd2", "winograd4", "im2col-caffe",
+        "im2col-nhwc",
     ),
     "f16": ("packed-f16", "sparse-f16", "masked-f16", "winograd4-lean-f16"),
     "bf16": (
@@ -255,6 +256,7 @@ def models() -> Iterator[ModelProto]:
     both = {"direction": "bidirectional"}
     yield model("RNN", f(4, 2, 3), w(2, 5, 3), w(2, 5, 5), w(2, 10), outputs=2, hidden_size=5, **both)
     yield model("LSTM", f(4, 2, 3), w(1, 20, 3), w(1, 20, 5), w(1, 40), of("int32", 2), outputs=3, hidden_size=5)
+    yield model("GRU", f(3, 2, 17), pruned(1, 48, 17), pruned(1, 48, 16), outputs=2, hidden_size=16)
     yield model("GRU", f(4, 2, 3), w(1, 15, 3), w(1, 15, 5), outputs=2, hidden_size=5, direction="reverse")
     yield from (random_model(seed) for seed in range(12))
 

@@ -1,4 +1,4 @@
-/* recurrent: RNN, GRU and LSTM layers of float32. A task is a band of sequences of one direction: the inputs of a block of
+/* recurrent: RNN, GRU and LSTM layers of float32; recurrent_sliced: with sparse weights in slices (sliced.h). A task is a band of sequences of one direction: the inputs of a block of
  * time steps are multiplied together, then the steps taken one by one. */
 #include "kernels/recurrent.h"
 
@@ -7,7 +7,9 @@
 #include "kernels/partition.h"
 #include "kernels/transpose.h"
 
-enum { IN_X, IN_W, IN_R, IN_BIAS, IN_LENGTHS, IN_H, IN_C, IN_PEEPHOLE };
+/* Operands: X, weights, and behind these the others, some of which may be missing. */
+enum { IN_X, IN_W, IN_R, IN_SLICES = IN_W };
+enum { BIAS, LENGTHS, H, C, PEEPHOLE };
 
 /* ---- prepare ---- */
 
@@ -59,7 +61,10 @@ static edgert_status read_attributes(const ert_prepare *p, ert_recurrent *s) {
   return read_functions(p, s);
 }
 
-static const ert_tensor *input(const ert_step *step, uint32_t i) { return i < step->n_in ? step->in[i] : NULL; }
+static const ert_tensor *other(const ert_step *step, const ert_recurrent *s, uint32_t i) {
+  const uint32_t at = (s->sliced ? IN_SLICES + 4 : IN_R + 1) + i;
+  return at < step->n_in ? step->in[at] : NULL;
+}
 
 static edgert_status expect_tensor(const ert_prepare *p, const ert_tensor *t, edgert_dtype dtype, uint32_t rank,
                                    const int64_t *shape) {
@@ -76,10 +81,19 @@ static edgert_status expect_weights(const ert_prepare *p, const ert_recurrent *s
   return ert_expect_shape(p, t, 3, (const int64_t[]){s->directions, s->rows, depth});
 }
 
+/* Those of W for each direction, then those of R. */
+static edgert_status expect_slices(const ert_prepare *p, ert_recurrent *s) {
+  const int64_t each = ert_ceil_divide(s->rows, ERT_SLICE) * s->directions;
+  ERT_TRY(ert_slices_read(p, &p->step->in[IN_SLICES], 2 * each, &s->slices));
+  ERT_TRY(ert_slices_prove(p, &s->slices, 0, each, s->features));
+  return ert_slices_prove(p, &s->slices, each, each, s->hidden);
+}
+
 static edgert_status check_operands(const ert_prepare *p, ert_recurrent *s) {
   const ert_step *step = p->step;
   const bool lstm = s->kind == ERT_LSTM;
-  ERT_TRY(ert_expect_operands(p, 3, lstm ? 8 : 6, 1, lstm ? 3 : 2));
+  const uint32_t weights = s->sliced ? 4 : 2;
+  ERT_TRY(ert_expect_operands(p, 1 + weights, weights + (lstm ? 6 : 4), 1, lstm ? 3 : 2));
   const ert_tensor *x = step->in[IN_X];
   if (x->rank != 3) return ert_reject(p, "rank of X", "3", "%d", x->rank);
   const int64_t d = s->directions, h = s->hidden;
@@ -88,13 +102,17 @@ static edgert_status check_operands(const ert_prepare *p, ert_recurrent *s) {
   const int64_t state_by_batch[] = {s->batch, d, h}, state_by_direction[] = {d, s->batch, h};
   const int64_t *state = s->batch_major ? state_by_batch : state_by_direction;
   ERT_TRY(expect_tensor(p, x, EDGERT_F32, 3, x->shape));
-  ERT_TRY(expect_weights(p, s, step->in[IN_W], s->features));
-  ERT_TRY(expect_weights(p, s, step->in[IN_R], h));
-  ERT_TRY(expect_tensor(p, input(step, IN_BIAS), EDGERT_F32, 2, (const int64_t[]){d, 2 * s->rows}));
-  ERT_TRY(expect_tensor(p, input(step, IN_LENGTHS), EDGERT_I32, 1, &s->batch));
-  ERT_TRY(expect_tensor(p, input(step, IN_H), EDGERT_F32, 3, state));
-  ERT_TRY(expect_tensor(p, input(step, IN_C), EDGERT_F32, 3, state));
-  ERT_TRY(expect_tensor(p, input(step, IN_PEEPHOLE), EDGERT_F32, 2, (const int64_t[]){d, 3 * h}));
+  if (s->sliced) {
+    ERT_TRY(expect_slices(p, s));
+  } else {
+    ERT_TRY(expect_weights(p, s, step->in[IN_W], s->features));
+    ERT_TRY(expect_weights(p, s, step->in[IN_R], h));
+  }
+  ERT_TRY(expect_tensor(p, other(step, s, BIAS), EDGERT_F32, 2, (const int64_t[]){d, 2 * s->rows}));
+  ERT_TRY(expect_tensor(p, other(step, s, LENGTHS), EDGERT_I32, 1, &s->batch));
+  ERT_TRY(expect_tensor(p, other(step, s, H), EDGERT_F32, 3, state));
+  ERT_TRY(expect_tensor(p, other(step, s, C), EDGERT_F32, 3, state));
+  ERT_TRY(expect_tensor(p, other(step, s, PEEPHOLE), EDGERT_F32, 2, (const int64_t[]){d, 3 * h}));
   ERT_TRY(expect_tensor(p, step->out[0], EDGERT_F32, 4, s->batch_major ? y_by_batch : y_by_time));
   for (uint32_t i = 1; i < step->n_out; ++i) ERT_TRY(expect_tensor(p, step->out[i], EDGERT_F32, 3, state));
   return EDGERT_OK;
@@ -125,20 +143,23 @@ static int64_t packed_floats(const ert_recurrent *s, const ert_tensor *weights) 
   return weights->layout == ERT_LAYOUT_PLANAR ? (s->rows + 15) / 16 * 16 * weights->shape[2] : 0;
 }
 
-static edgert_status prepare(ert_prepare *p) {
-  ert_recurrent s = {.simd = p->simd};
+static edgert_status prepare(ert_prepare *p, bool sliced) {
+  ert_recurrent s = {.simd = p->simd, .sliced = sliced};
   ERT_TRY(read_attributes(p, &s));
   ERT_TRY(check_operands(p, &s));
   cut(&s, p->workers);
   void *memory;
   ERT_TRY(ert_state(p, sizeof s, &memory));
   *(ert_recurrent *)memory = s;
-  const int64_t packed = packed_floats(&s, p->step->in[IN_W]) + packed_floats(&s, p->step->in[IN_R]);
+  const int64_t packed = sliced ? 0 : packed_floats(&s, p->step->in[IN_W]) + packed_floats(&s, p->step->in[IN_R]);
   p->step->scratch_bytes = sizeof(float) * (size_t)(scratch_floats(&s) + packed);
   const bool nothing = p->step->out[0]->elements == 0 && p->step->n_out == 1;
   p->step->tasks = nothing ? 0 : s.directions * s.bands;
   return EDGERT_OK;
 }
+
+static edgert_status prepare_dense(ert_prepare *p) { return prepare(p, false); }
+static edgert_status prepare_sliced(ert_prepare *p) { return prepare(p, true); }
 
 /* ---- run ---- */
 
@@ -151,15 +172,21 @@ static void pack(const float *from, int64_t rows, int64_t depth, float *to) {
   }
 }
 
-/* The weights of direction d in blocks: where they are, or, of planar ones, in scratch. */
-static const float *blocks_of(const ert_recurrent *s, const ert_tensor *weights, int64_t d, float **scratch) {
+/* W or R of direction d: slices; blocks where they are, or, of planar ones, in scratch. */
+static ert_recurrent_weights weights_of(const ert_step *step, const ert_recurrent *s, uint32_t in, int64_t d,
+                                        float **scratch) {
+  if (s->sliced) {
+    const int64_t each = ert_ceil_divide(s->rows, ERT_SLICE), matrix = (in == IN_R ? s->directions : 0) + d;
+    return (ert_recurrent_weights){NULL, matrix * each, in == IN_R ? s->hidden : s->features};
+  }
+  const ert_tensor *weights = step->in[in];
   const int64_t depth = weights->shape[2];
   if (weights->layout == ERT_LAYOUT_WEIGHT16)
-    return (const float *)weights->data + d * ert_weight_strides_of(weights).group;
+    return (ert_recurrent_weights){(const float *)weights->data + d * ert_weight_strides_of(weights).group, 0, depth};
   float *packed = *scratch;
   *scratch += packed_floats(s, weights);
   pack((const float *)weights->data + d * s->rows * depth, s->rows, depth, packed);
-  return packed;
+  return (ert_recurrent_weights){packed, 0, depth};
 }
 
 /* `rows` floats with whole blocks of 16 of memory behind them; NULL if there are none. */
@@ -201,7 +228,7 @@ static void drive_steps(const ert_step *step, const ert_recurrent *s, const ert_
         memset(to, 0, bytes);
     }
   }
-  ert_recurrent_multiply(s, copy, s->x_pitch, n * q->sequences, q->w, s->features, q->w_bias, 0, s->rows, drive, false);
+  ert_recurrent_multiply(s, copy, s->x_pitch, n * q->sequences, &q->w, q->w_bias, 0, s->rows, drive, false);
 }
 
 /* Outputs of time step i: the states, or zeros past the end of a sequence. */
@@ -219,7 +246,7 @@ static void store(const ert_step *step, const ert_recurrent *s, const ert_recurr
 }
 
 static void run_band(const ert_step *step, const ert_recurrent *s, ert_recurrent_band *q, int64_t d, float *scratch) {
-  const ert_tensor *lengths = input(step, IN_LENGTHS);
+  const ert_tensor *lengths = other(step, s, LENGTHS);
   float *copy = scratch, *drive = copy + s->steps * s->sequences * s->x_pitch;
   q->products = drive + s->steps * s->sequences * s->pitch;
   q->h = q->products + s->sequences * s->pitch;
@@ -231,8 +258,8 @@ static void run_band(const ert_step *step, const ert_recurrent *s, ert_recurrent
     q->length[i] = ert_clamp64(length, 0, s->time);
     longest = ert_max64(longest, q->length[i]);
   }
-  load_states(s, q, d, input(step, IN_H), q->h);
-  load_states(s, q, d, input(step, IN_C), q->c);
+  load_states(s, q, d, other(step, s, H), q->h);
+  load_states(s, q, d, other(step, s, C), q->c);
   load_states(s, q, d, NULL, q->mixed); /* sequences that have ended are multiplied too */
   for (int64_t first = 0; first < s->time; first += s->steps) {
     const int64_t n = ert_min64(s->steps, s->time - first);
@@ -254,14 +281,14 @@ static void run_band(const ert_step *step, const ert_recurrent *s, ert_recurrent
 
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   const ert_recurrent *s = step->state;
-  const ert_tensor *bias = input(step, IN_BIAS), *peephole = input(step, IN_PEEPHOLE);
+  const ert_tensor *bias = other(step, s, BIAS), *peephole = other(step, s, PEEPHOLE);
   for (int64_t task = begin; task < end; ++task) {
     const int64_t d = task / s->bands, band = task % s->bands, first = ert_cut_at(s->batch, s->bands, band);
     const float *biases = bias ? (const float *)bias->data + d * 2 * s->rows : NULL;
     float *w_bias = scratch, *r_bias = w_bias + s->pitch, *rest = r_bias + s->pitch;
     ert_recurrent_band q = {
-        .w = blocks_of(s, step->in[IN_W], d, &rest),
-        .r = blocks_of(s, step->in[IN_R], d, &rest),
+        .w = weights_of(step, s, IN_W, d, &rest),
+        .r = weights_of(step, s, IN_R, d, &rest),
         .w_bias = padded(s, biases, w_bias),
         .r_bias = padded(s, biases ? biases + s->rows : NULL, r_bias),
         .peephole = peephole ? (const float *)peephole->data + d * 3 * s->hidden : NULL,
@@ -273,4 +300,5 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   }
 }
 
-const ert_kernel ert_kernel_recurrent = {.name = "recurrent", .prepare = prepare, .run = run};
+const ert_kernel ert_kernel_recurrent = {.name = "recurrent", .prepare = prepare_dense, .run = run};
+const ert_kernel ert_kernel_recurrent_sliced = {.name = "recurrent_sliced", .prepare = prepare_sliced, .run = run};

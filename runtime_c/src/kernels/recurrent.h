@@ -3,6 +3,7 @@
 #define ERT_KERNELS_RECURRENT_H
 
 #include "kernels/dense_rows.h"
+#include "kernels/sliced.h"
 #include "kernels/tensor.h"
 #include "kernels/unary_kinds.h"
 
@@ -17,14 +18,23 @@ typedef struct ert_recurrent {
   ert_activation functions[2 * ERT_RECURRENT_FUNCTIONS];
   int functions_per_direction;
   const ert_simd *simd;
+  bool sliced;       /* the weights are */
+  ert_slices slices; /* of W and of R, by directions */
   int64_t bands, sequences,
       steps; /* of a direction; the most of a band; time steps whose inputs are multiplied at a time */
   int64_t x_pitch, pitch, h_pitch; /* floats between rows of inputs, of gates and of states in scratch */
 } ert_recurrent;
 
+/* Weights of one direction. */
+typedef struct ert_recurrent_weights {
+  const float *blocks; /* [rows / 16][depth][16]; NULL: they are slices */
+  int64_t slice;       /* the first one */
+  int64_t depth;       /* features or hidden */
+} ert_recurrent_weights;
+
 /* A band: some sequences of one direction. */
 typedef struct ert_recurrent_band {
-  const float *w, *r;                      /* [rows / 16][features or hidden][16] */
+  ert_recurrent_weights w, r;
   const float *w_bias, *r_bias, *peephole; /* whole blocks of 16; may be NULL */
   const ert_activation *functions;
   int64_t first, sequences;
@@ -32,9 +42,11 @@ typedef struct ert_recurrent_band {
   float *products, *h, *c, *mixed;     /* of each sequence */
 } ert_recurrent_band;
 
-/* y[i] = weights[begin .. end) . x[i] + bias (+ y[i] if `add`), for n rows of x; whole blocks of 16 are written. */
-void ert_recurrent_multiply(const ert_recurrent *s, const float *x, int64_t x_pitch, int64_t n, const float *weights,
-                            int64_t depth, const float *bias, int64_t begin, int64_t end, float *y, bool add);
+/* recurrent_multiply.c: y[i] = weights[begin .. end) . x[i] + bias (+ y[i] if `add`), for n rows of x; whole blocks of 16 are
+ * written. */
+void ert_recurrent_multiply(const ert_recurrent *s, const float *x, int64_t x_pitch, int64_t n,
+                            const ert_recurrent_weights *weights, const float *bias, int64_t begin, int64_t end,
+                            float *y, bool add);
 
 /* Moves the states of all sequences longer than t by a time step. `drive` is what the inputs give the gates of each
  * sequence, `pitch` apart, and is written over. */

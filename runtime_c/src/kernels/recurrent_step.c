@@ -3,30 +3,10 @@
 
 #include "kernels/recurrent.h"
 
-void ert_recurrent_multiply(const ert_recurrent *s, const float *x, int64_t x_pitch, int64_t n, const float *weights,
-                            int64_t depth, const float *bias, int64_t begin, int64_t end, float *y, bool add) {
-  const int64_t first = begin / 16 * 16;
-  const ert_finish none = ert_finish_of((ert_activation){.kind = ERT_UNARY_IDENTITY});
-  const ert_dense_rows d = {
-      .x = x,
-      .x_pitch = x_pitch,
-      .w = weights + first * depth,
-      .w_block = depth * 16,
-      .bias = bias ? bias + first : NULL,
-      .y = y + first,
-      .y_pitch = s->pitch,
-      .rows = n,
-      .depth = depth,
-      .columns = (end - first + 15) / 16 * 16,
-      .add = add,
-  };
-  ert_dense_rows_run(s->simd, &d, &none, NULL);
-}
-
 /* y = R[begin .. end) . state + bias (+ y) */
 static void recur(const ert_recurrent *s, const ert_recurrent_band *q, const float *state, int64_t begin, int64_t end,
                   float *y, bool add) {
-  ert_recurrent_multiply(s, state, s->h_pitch, q->sequences, q->r, s->hidden, q->r_bias, begin, end, y, add);
+  ert_recurrent_multiply(s, state, s->h_pitch, q->sequences, &q->r, q->r_bias, begin, end, y, add);
 }
 
 static void apply(const ert_recurrent *s, const ert_activation *f, const float *x, float *y, int64_t n) {

@@ -42,6 +42,7 @@
   X(linear_integer)           \
   X(linear_masked)            \
   X(linear_quantized)         \
+  X(linear_sliced)            \
   X(linear_sparse)            \
   X(lp_normalize)             \
   X(lrn)                      \
@@ -57,6 +58,7 @@
   X(put)                      \
   X(quantize_linear)          \
   X(recurrent)                \
+  X(recurrent_sliced)         \
   X(reduce)                   \
   X(reorder)                  \
   X(resize)                   \

@@ -44,7 +44,12 @@ from targets.cpu.cost.depthwise_planar import depthwise_planar_seconds
 from targets.cpu.cost.direct import direct_seconds
 from targets.cpu.cost.quantized import conv_quantized_seconds, linear_quantized_seconds
 from targets.cpu.cost.recurrent import recurrent_seconds
-from targets.cpu.cost.sparse import conv_sparse_seconds, linear_masked_seconds, linear_sparse_seconds
+from targets.cpu.cost.sparse import (
+    conv_sparse_seconds,
+    linear_masked_seconds,
+    linear_sliced_seconds,
+    linear_sparse_seconds,
+)
 from targets.cpu.cost.unrolled import conv_unrolled_seconds
 from targets.cpu.cost.winograd import winograd_seconds
 from targets.cpu.precision import LINES, is_masked, is_stream
@@ -120,6 +125,8 @@ def seconds(
         model = linear_sparse_seconds
     elif is_masked(form.implementation):
         model = linear_masked_seconds
+    elif form.implementation == "sliced" and isinstance(work.op, MatMul):
+        model = linear_sliced_seconds
     else:
         model = _MODELS.get(type(work.op), pointwise.scalar_seconds)
     return place.step + model(work, form, distances, place)

@@ -10,6 +10,7 @@ from targets.cpu.cost.at import At
 from targets.cpu.cost.dense import dense_seconds
 from targets.cpu.cost.operands import operands
 from targets.cpu.cost.pointwise import function_cycles
+from targets.cpu.cost.sparse import slices_seconds
 
 __all__ = ["recurrent_seconds"]
 
@@ -32,6 +33,11 @@ def recurrent_seconds(work: Work, form: Form, distances: Sequence[float], at: At
     blocks, gates = -(-rows // 16), rows // op.hidden
     drive = dense_seconds(at, 1, min(steps, max(time, 1)) * band, blocks, features, 1, distances[1])
     recur = dense_seconds(at, 1, band, blocks, op.hidden, 1, r.bytes / directions)
+    if form.implementation == "sliced":
+        lines = min(steps, max(time, 1)) * band  # each slice meets them all one after the other
+        near = slices_seconds(at, work.density, features, rows, 0.0)
+        drive = slices_seconds(at, work.density, features, rows, distances[1]) + (lines - 1) * near
+        recur = band * slices_seconds(at, work.density, op.hidden, rows, work.density * r.bytes / directions)
     counts = zip(op.activations, _FUNCTIONS[op.kind], strict=False)
     cycles = sum(function_cycles(kind, n * op.hidden / at.lanes, at) for kind, n in counts)
     cycles += _STEP + _VECTOR * gates * op.hidden / 4

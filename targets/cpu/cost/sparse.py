@@ -1,5 +1,5 @@
 """Convolution and matrix products with sparse weights (runtime_c/src/kernels/conv_sparse.c, linear_sparse.c,
-linear_masked.c)."""
+linear_masked.c, linear_sliced.c)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,17 @@ from targets.cpu.cost.conv import geometry
 from targets.cpu.cost.pointwise import activation_cycles
 from targets.cpu.masked import INPUTS
 from targets.cpu.precision import stored_type
+from targets.cpu.sliced import SLICE, STEP_BYTES, steps_of
 from targets.cpu.sparse import MATRIX_CHANNELS
 from targets.cpu.tiling import Engine, cycles, tiling
 
-__all__ = ["conv_sparse_seconds", "linear_masked_seconds", "linear_sparse_seconds"]
+__all__ = [
+    "conv_sparse_seconds",
+    "linear_masked_seconds",
+    "linear_sliced_seconds",
+    "linear_sparse_seconds",
+    "slices_seconds",
+]
 
 _PLACE = 1.1  # bytes that tell where a non-zero is, counts included
 _READ, _WRITTEN = 0.3, 0.5  # what part of moving inputs and outputs does not hide behind computing
@@ -30,6 +37,10 @@ _WAITED = {1: 0.1, 4: 0.55}  # what part of the lesser of computing and fetching
 # band of them; of a column besides; and what part as above.
 _MASK = {16: (3.1, 6.2), 8: (4.5, 9.0), 4: (14.0, 34.0)}
 _MASKED_COLUMN, _MASKED_WAITED = 14.0, 0.1
+
+# Of a matrix in slices, by lanes of vectors: cycles of a step; of a slice besides; and what part as above.
+_STEP = {16: 3.3, 8: 4.0, 4: 40.0}
+_SLICE, _SLICED_WAITED = 12.0, 0.1
 
 
 def conv_sparse_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
@@ -76,6 +87,22 @@ def linear_masked_seconds(work: Work, form: Form, distances: Sequence[float], at
     bytes = work.density * b.elements * stored_type(form.implementation).bytes + 2 * groups
     fetch = at.moved(bytes, distances[1]) + (bands - 1) * at.moved(bytes, bytes)
     return _together(busy, fetch, _MASKED_WAITED) + _late(work, distances, at)
+
+
+def linear_sliced_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
+    b, y = work.inputs[1], work.outputs[0]
+    assert b is not None
+    depth, columns = b.shape
+    rows, bytes = y.elements // max(columns, 1), steps_of(work.density, depth, columns) * STEP_BYTES
+    first = slices_seconds(at, work.density, depth, columns, distances[1])
+    return first + (rows - 1) * slices_seconds(at, work.density, depth, columns, bytes) + _late(work, distances, at)
+
+
+def slices_seconds(at: At, density: float, depth: int, columns: int, distance: float) -> float:
+    """Seconds of a row of inputs times slices, last touched `distance` bytes ago."""
+    steps = steps_of(density, depth, columns)
+    busy = (steps * _STEP[at.lanes] + -(-columns // SLICE) * _SLICE) * at.cycle / at.efficiency.dense
+    return _together(busy, at.moved(steps * STEP_BYTES, distance), _SLICED_WAITED)
 
 
 def _late(work: Work, distances: Sequence[float], at: At) -> float:

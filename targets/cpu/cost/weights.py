@@ -5,6 +5,7 @@ from __future__ import annotations
 from packer.ir.ops import Conv, MatMul
 from targets.base import Form, Work
 from targets.cpu.precision import is_masked, is_stream, stored_type
+from targets.cpu.sliced import STEP_BYTES, steps_of
 from targets.cpu.winograd import is_lean, tile_of
 
 __all__ = ["weights"]
@@ -19,6 +20,8 @@ def weights(work: Work, form: Form) -> float:
     count, name = work.inputs[1].elements, form.implementation
     if is_stream(name) or name == "unrolled":
         return (stored_type(name).bytes + _PLACE / work.block.size) * work.density * count
+    if name == "sliced":
+        return STEP_BYTES * steps_of(work.density, *work.inputs[1].shape)
     if is_masked(name):
         return (stored_type(name).bytes * work.density + 1 / 8) * count
     if name.startswith("winograd") and not is_lean(name):

@@ -10,7 +10,8 @@ import pytest
 from packer.ir.ops import Recurrent
 from packer.ir.types import DType, TensorType
 from targets.base import Layout, attributes_of
-from tests.runtime_c.kernels.harness import Rejected, check_op, run_step
+from targets.cpu.sliced import joined, sliced_matrix
+from tests.runtime_c.kernels.harness import Rejected, check_op, check_step, run_step
 
 GATES = {"rnn": 1, "gru": 3, "lstm": 4}
 FUNCTIONS = {"rnn": ("tanh",), "gru": ("sigmoid", "tanh"), "lstm": ("sigmoid", "tanh", "tanh")}
@@ -58,6 +59,66 @@ def test_layers(kind: str, direction: str) -> None:
         check_op(op, given, "recurrent", 1e-5, layouts=packed(op, given))
         check_op(op, given[:3], "recurrent", 1e-5, layouts=packed(op, given[:3]))
         check_op(op, [x if i < 3 or i % 2 == option else None for i, x in enumerate(given)], "recurrent", 1e-5)
+
+
+def sliced(given: list[np.ndarray | None]) -> list[np.ndarray | None]:
+    """Operands with their weights as slices."""
+    x, w, r, *others = given
+    assert w is not None
+    assert r is not None
+    found = joined([sliced_matrix(matrix.T) for weights in (w, r) for matrix in weights])
+    return [x, found.values, found.places, found.windows, found.ends, *others]
+
+
+SLICES = (1, 2, 3, 4)
+
+
+@pytest.mark.parametrize("kind", ["rnn", "gru", "lstm"])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_layers_of_sparse_weights(kind: str, direction: str) -> None:
+    rng = np.random.default_rng(1)
+    for batch_major, option, (time, batch, features, hidden) in itertools.product(
+        (False, True), (False, True), ((5, 3, 16, 17), (1, 1, 20, 16), (37, 2, 35, 20))
+    ):
+        op = layer(kind, direction, hidden, batch_major=batch_major, linear_before_reset=option, input_forget=option)
+        given = operands(rng, op, time, batch, features)
+        for weights in given[1:3]:
+            assert weights is not None
+            weights[rng.random(weights.shape) < 0.8] = 0
+        for some in (given, given[:3], [x if i < 3 or i % 2 == option else None for i, x in enumerate(given)]):
+            exact = [x.astype(np.float64) if x is not None and x.dtype == np.float32 else x for x in some]
+            types = op.infer([None if x is None else TensorType(DType.of(x.dtype), x.shape) for x in some])
+            check_step(
+                "recurrent_sliced", sliced(some), op.reference(*exact), types, attributes_of(op), 1e-5, constants=SLICES
+            )
+
+
+def test_slices_are_proven() -> None:
+    rng = np.random.default_rng(3)
+    op = layer("gru", "bidirectional", 20)
+    given = sliced(operands(rng, op, 3, 2, 40)[:3])
+    outputs = [TensorType(DType.F32, (3, 2, 2, 20)), TensorType(DType.F32, (2, 2, 20))]
+    run_step("recurrent_sliced", given, outputs, attributes_of(op), constants=SLICES)
+    *_, windows, ends = given
+    assert windows is not None
+    assert ends is not None
+    assert ends.shape == (16, 2)  # of W for two directions, then of R
+    for slot, at, value in (
+        (3, 0, 25),
+        (3, ends[8, 0], 5),
+        (3, -1, 5),
+        (4, (9, 0), ends[8, 0]),
+        (4, (15, 1), len(windows) + 1),
+    ):
+        wrong = [None if x is None else x.copy() for x in given]
+        wrong[slot][at] = value  # type: ignore[index]
+        with pytest.raises(Rejected):
+            run_step("recurrent_sliced", wrong, outputs, attributes_of(op), constants=SLICES)
+    for wrong in (given[:4], [*given[:4], ends[:-1]], [*given, *[None] * 4]):
+        with pytest.raises(Rejected):
+            run_step(
+                "recurrent_sliced", wrong, outputs, attributes_of(op), constants=[i for i in SLICES if i < len(wrong)]
+            )
 
 
 def test_other_functions() -> None:

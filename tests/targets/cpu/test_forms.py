@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from packer.importers.onnx import import_onnx
-from packer.ir import Graph
+from packer.ir import DType, Graph, Node, TensorType, Value
+from packer.ir.ops import Recurrent
+from packer.planner.costs import work_of
 from targets.base import Form, Layout, resolve
 
 PLANAR, BLOCK16 = Layout.PLANAR, Layout.BLOCK16
@@ -77,7 +80,10 @@ def test_single_zeros_of_a_matrix_may_be_masked_and_blocks_are_a_stream() -> Non
     dense, single, blocks = random.random((3, 64, 64), np.float32) + 1
     single[random.random((64, 64)) < 0.5] = 0
     blocks[random.random((64, 16)).repeat(4, 1) < 0.5] = 0
-    names = [{form.implementation for form in forms(graph("MatMul", (1, 64), w))} for w in (dense, single, blocks)]
+    names = [
+        {form.implementation for form in forms(graph("MatMul", (1, 64), w))} - {"sliced"}
+        for w in (dense, single, blocks)
+    ]
     assert names == [{""}, {"packed", "sparse", "masked"}, {"packed", "sparse"}]
     dense[:, ::5] = 0
     assert "masked" not in {form.implementation for form in forms(graph("MatMul", (1, 64), dense))}, "too few zeros"
@@ -87,3 +93,34 @@ def test_single_zeros_of_a_matrix_may_be_masked_and_blocks_are_a_stream() -> Non
     single[3, 3] = 1e9
     found = graph("MatMul", (1, 64), single)
     assert "masked" in {form.implementation for form in reduced.forms(found, found.nodes[0])}
+
+
+def test_slices_need_large_vectors_float32_and_a_window() -> None:
+    weights = np.random.default_rng(0).random((64, 64), np.float32)
+    weights[weights < 0.5] = 0
+
+    def offered(target: str, weights: np.ndarray, precision: str = "f32") -> bool:
+        found = graph("MatMul", (1, len(weights)), weights)
+        ways = resolve(target, precision=precision).forms(found, found.nodes[0])
+        return "sliced" in {form.arithmetic for form in ways}
+
+    assert offered("cpu-x86_64-avx512", weights)
+    assert not offered("cpu-jetson-tx2", weights)
+    assert not offered("cpu-x86_64-avx512", weights, "bf16")
+    assert not offered("cpu-x86_64-avx512", weights[:15])
+    weights[0, 0] = np.inf
+    assert not offered("cpu-x86_64-avx512", weights)
+
+
+@pytest.mark.parametrize(("w", "r", "sliced"), [(0.1, 0.1, True), (0.1, 0.9, False), (0.9, 0.1, False)])
+def test_recurrent_layers_of_which_both_weights_are_sparse_may_be_slices(w: float, r: float, sliced: bool) -> None:
+    random, op = np.random.default_rng(0), Recurrent("gru", "forward", 32, ("sigmoid", "tanh"), (0.0,) * 2, (0.0,) * 2)
+    values = [Value("x", TensorType(DType.F32, (7, 1, 32)))]
+    for name, density in (("w", w), ("r", r)):
+        values.append(Value.constant(name, (random.random((1, 96, 32)) < density).astype(np.float32)))
+    values += [Value(f"y{i}", type) for i, type in enumerate(op.infer([value.type for value in values]))]
+    node = Node(op, ("x", "w", "r"), ("y0", "y1"))
+    found = Graph("g", ("x",), ("y0", "y1"), (node,), {value.name: value for value in values})
+    target = resolve("cpu-x86_64-avx512")
+    assert ([form.implementation for form in target.forms(found, node)] == ["packed", "sliced"]) == sliced
+    assert work_of(found, node).density == pytest.approx((w + r) / 2, abs=0.02)

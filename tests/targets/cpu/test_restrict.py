@@ -81,6 +81,27 @@ def test_parts_of_masks(columns: tuple[int, int], blocks: tuple[int, int]) -> No
     assert step.attributes == attributes_of(op)
 
 
+@pytest.mark.parametrize(("columns", "slices"), [((0, 16), (0, 1)), ((16, 70), (1, 5)), ((64, 70), (4, 5))])
+def test_parts_of_slices(columns: tuple[int, int], slices: tuple[int, int]) -> None:
+    op, weights = MatMul(Activation("relu")), np.eye(50, 70, dtype=np.float32)
+    values = [Value("x", TensorType(DType.F32, (3, 50))), Value.constant("w", weights)]
+    values.append(Value.constant("b", np.ones(70, np.float32)))
+    values.append(Value("y", op.infer([value.type for value in values])[0]))
+    node = Node(op, ("x", "w", "b"), ("y",))
+    graph = Graph("g", ("x",), ("y",), (node,), {value.name: value for value in values})
+    target = resolve("cpu-x86_64-avx512")
+    form = next(form for form in target.forms(graph, node) if form.implementation == "sliced")
+    part = op.part(((1, 3), columns), [value.type for value in values[:3]])
+    step = target.restrict(graph, node, form, target.lower(graph, node, form), part)
+    assert step.kernel == "linear_sliced"
+    boxes = [operand.box for operand in step.inputs if operand is not None]
+    steps = 4  # each has the diagonal of a slice
+    assert boxes == [
+        ((1, 3), (0, 50)), ((0, 16 * steps),), ((0, 8 * steps),), ((0, steps),), (slices, (0, 2)), (columns,)
+    ]  # fmt: skip
+    assert step.attributes == attributes_of(op)
+
+
 @pytest.mark.parametrize(
     ("group", "filters", "read"), [(1, (16, 40), ((0, 1), (16, 40))), (2, (20, 40), ((1, 2), (0, 20)))]
 )

@@ -11,6 +11,7 @@
 #include "kernels/simd/f32-direct.h"
 #include "kernels/simd/f32-masked.h"
 #include "kernels/simd/f32-reduce.h"
+#include "kernels/simd/f32-sliced.h"
 #include "kernels/simd/f32-sparse-copy.h"
 #include "kernels/simd/f32-sparse-matrix.h"
 #include "kernels/simd/f32-sparse.h"

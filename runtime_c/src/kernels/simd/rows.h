@@ -4,7 +4,7 @@
     .sparse_limits = {{VL, SPARSE_MOST, SPARSE_UNIT, SPARSE_UNIT_MOST, SPARSE_TAIL_MOST},
                       {VL, SPARSE_FOUR_MOST, SPARSE_UNIT, SPARSE_UNIT_FOUR_MOST, 0}},
     .sparse = sparse_run, .sparse_copy = sparse_copy, .sparse_widen = sparse_widen, .sparse_matrix = sparse_matrix,
-    .masked = masked_run, .unrolled_pack = unrolled_pack, .unrolled = unrolled_run, UNROLLED_MAKE,
+    .masked = masked_run, .sliced = sliced_run, .unrolled_pack = unrolled_pack, .unrolled = unrolled_run, UNROLLED_MAKE,
     .winograd_input = winograd_input, .winograd_weights = winograd_weights, .winograd_multiply = winograd_multiply,
     .winograd_output = winograd_output, .unary = f32_unary, .binary = f32_binary, .affine = f32_affine,
     .fold_row = f32_fold_row, .fold_rows = f32_fold_rows, .fold_columns = f32_fold_columns, .moments = f32_moments,

@@ -6,6 +6,7 @@
 #include "kernels/simd/scalar-depthwise.h"
 #include "kernels/simd/scalar-direct.h"
 #include "kernels/simd/scalar-masked.h"
+#include "kernels/simd/scalar-sliced.h"
 #include "kernels/simd/scalar-sparse.h"
 #include "kernels/simd/scalar-unrolled.h"
 #include "kernels/simd/scalar-vector.h"
@@ -33,6 +34,7 @@ const ert_simd ert_simd_scalar = {
     .sparse_widen = sparse_widen,
     .sparse_matrix = sparse_matrix,
     .masked = masked_run,
+    .sliced = sliced_run,
     .unrolled_pack = unrolled_pack,
     .unrolled = unrolled_run,
     .winograd_input = winograd_input,

@@ -362,6 +362,17 @@ typedef struct ert_masked {
   float sums[4][4];
 } ert_masked;
 
+/* A slice of 16 columns of a sparse matrix times a row of inputs (f32-sliced.h): in each step every column adds a weight,
+ * which may be zero, times one of the 16 inputs from `windows` on. Which one `places` tells by four bits for each column:
+ * those of even columns in the first four bytes, of odd ones in the last, the lower bits first. */
+typedef struct ert_sliced {
+  const float *x, *values; /* values: [steps][16] */
+  const uint8_t *places;   /* [steps][8] */
+  const uint16_t *windows; /* [steps] */
+  size_t steps;
+  float *sums; /* of 16 columns, which are added to */
+} ert_sliced;
+
 /* How many floats of a filter a table sums up at once: up to `most`, lines being multiples of `vector`; or up to `unit_most`,
  * lines being multiples of `unit`; or up to `tail_most` with a tail. */
 typedef struct ert_sparse_limits {
@@ -454,6 +465,7 @@ typedef struct ert_simd {
                        size_t n); /* of y whole blocks of 16 are written */
   void (*sparse_matrix)(const ert_sparse_matrix *m);
   void (*masked)(ert_masked *m);
+  void (*sliced)(const ert_sliced *s);
   void (*unrolled_pack)(const ert_unrolled_pack *pack);
   /* Each vector goes through all n groups of a set. */
   void (*unrolled)(const ert_unrolled *groups, size_t n);
