@@ -28,11 +28,7 @@ __all__ = [
 SLICE = 16  # columns of a slice, and inputs of a window
 LEAST_INPUTS, MOST_INPUTS = SLICE, (1 << 16) + SLICE - 1  # windows begin at 16 bits
 STEP_BYTES = 4 * SLICE + SLICE // 2 + 2
-_FILLED, _POWER, _MOST = (
-    1.29,
-    0.36,
-    0.83,
-)  # how much of a step are weights, by their density: at random places, measured
+_FILLED, _POWER, _MOST = 1.29, 0.36, 0.83  # how much of a step are weights in random places, by their density
 
 
 @dataclass(frozen=True, slots=True, eq=False)

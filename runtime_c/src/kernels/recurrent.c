@@ -1,5 +1,5 @@
-/* recurrent: RNN, GRU and LSTM layers of float32; recurrent_sliced: with sparse weights in slices (sliced.h). A task is a band of sequences of one direction: the inputs of a block of
- * time steps are multiplied together, then the steps taken one by one. */
+/* recurrent: RNN, GRU and LSTM layers of float32; recurrent_sliced: the same with sparse weights in slices. A task is a band
+ * of sequences of one direction: the inputs of a block of time steps are multiplied, then the steps taken one by one. */
 #include "kernels/recurrent.h"
 
 #include <string.h>
