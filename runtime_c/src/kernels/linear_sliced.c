@@ -49,7 +49,7 @@ static edgert_status linear_prepare(ert_prepare *p) {
   const int64_t rows = y->elements / columns;
   int64_t steps = 0;
   for (int64_t i = 0; i < count; i++) steps += ert_slice_steps(&slices, i);
-  const int64_t runs = ert_min64(ert_pieces(rows, (double)rows * (double)steps * ERT_SLICE, p->workers), count);
+  const int64_t runs = ert_min64(ert_pieces(rows, (double)rows * (double)(steps * ERT_SLICE), p->workers), count);
   linear_state *s;
   ERT_TRY(ert_state(p, sizeof *s + (size_t)runs * sizeof *s->ends, (void **)&s));
   s->activation = activation;
