@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 __all__ = [
-    "LEAST_INPUTS",
     "MOST_INPUTS",
     "SLICE",
     "STEP_BYTES",
@@ -26,7 +25,7 @@ __all__ = [
 ]
 
 SLICE = 16  # columns of a slice, and inputs of a window
-LEAST_INPUTS, MOST_INPUTS = SLICE, (1 << 16) + SLICE - 1  # windows begin at 16 bits
+MOST_INPUTS = (1 << 16) + SLICE - 1  # places of windows have 16 bits
 STEP_BYTES = 4 * SLICE + SLICE // 2 + 2
 _FILLED, _POWER, _MOST = 1.29, 0.36, 0.83  # how much of a step are weights in random places, by their density
 
@@ -49,7 +48,7 @@ class Sliced:
 
 def is_sliceable(depth: int) -> bool:
     """Whether a matrix of so many inputs can have windows."""
-    return LEAST_INPUTS <= depth <= MOST_INPUTS
+    return SLICE <= depth <= MOST_INPUTS
 
 
 def steps_of(density: float, depth: float, columns: float) -> float:

@@ -12,7 +12,7 @@ typedef struct linear_state {
   ert_activation activation;
   ert_slices slices;
   ert_walk walk; /* over the first elements of the rows of x and y */
-  int64_t rows, columns, runs;
+  int64_t columns, runs;
   int64_t ends[]; /* of the runs: slices */
 } linear_state;
 
@@ -54,7 +54,6 @@ static edgert_status linear_prepare(ert_prepare *p) {
   ERT_TRY(ert_state(p, sizeof *s + (size_t)runs * sizeof *s->ends, (void **)&s));
   s->activation = activation;
   s->slices = slices;
-  s->rows = rows;
   s->columns = columns;
   s->runs = runs;
   ert_cut_by_work(count, runs, work_of, &s->slices, s->ends);

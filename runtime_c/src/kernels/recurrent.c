@@ -177,7 +177,7 @@ static ert_recurrent_weights weights_of(const ert_step *step, const ert_recurren
                                         float **scratch) {
   if (s->sliced) {
     const int64_t each = ert_ceil_divide(s->rows, ERT_SLICE), matrix = (in == IN_R ? s->directions : 0) + d;
-    return (ert_recurrent_weights){NULL, matrix * each, in == IN_R ? s->hidden : s->features};
+    return (ert_recurrent_weights){.slice = matrix * each};
   }
   const ert_tensor *weights = step->in[in];
   const int64_t depth = weights->shape[2];

@@ -29,7 +29,7 @@ typedef struct ert_recurrent {
 typedef struct ert_recurrent_weights {
   const float *blocks; /* [rows / 16][depth][16]; NULL: they are slices */
   int64_t slice;       /* the first one */
-  int64_t depth;       /* features or hidden */
+  int64_t depth;       /* of the blocks: features or hidden */
 } ert_recurrent_weights;
 
 /* A band: some sequences of one direction. */

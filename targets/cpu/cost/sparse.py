@@ -38,9 +38,10 @@ _WAITED = {1: 0.1, 4: 0.55}  # what part of the lesser of computing and fetching
 _MASK = {16: (3.1, 6.2), 8: (4.5, 9.0), 4: (14.0, 34.0)}
 _MASKED_COLUMN, _MASKED_WAITED = 14.0, 0.1
 
-# Of a matrix in slices, by lanes of vectors: cycles of a step; of a slice besides; and what part as above.
+# Of a matrix in slices, by lanes of vectors: cycles of a step; of a slice besides; what part as above; and how many times
+# as long its three streams take to fetch as one.
 _STEP = {16: 3.3, 8: 4.0, 4: 40.0}
-_SLICE, _SLICED_WAITED = 12.0, 0.1
+_SLICE, _SLICED_WAITED, _STREAMS = 12.0, 0.1, 1.25
 
 
 def conv_sparse_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
@@ -102,7 +103,7 @@ def slices_seconds(at: At, density: float, depth: int, columns: int, distance: f
     """Seconds of a row of inputs times slices, last touched `distance` bytes ago."""
     steps = steps_of(density, depth, columns)
     busy = (steps * _STEP[at.lanes] + -(-columns // SLICE) * _SLICE) * at.cycle / at.efficiency.dense
-    return _together(busy, at.moved(steps * STEP_BYTES, distance), _SLICED_WAITED)
+    return _together(busy, _STREAMS * at.moved(steps * STEP_BYTES, distance), _SLICED_WAITED)
 
 
 def _late(work: Work, distances: Sequence[float], at: At) -> float:
