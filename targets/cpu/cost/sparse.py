@@ -38,8 +38,8 @@ _WAITED = {1: 0.1, 4: 0.55}  # what part of the lesser of computing and fetching
 _MASK = {16: (3.1, 6.2), 8: (4.5, 9.0), 4: (14.0, 34.0)}
 _MASKED_COLUMN, _MASKED_WAITED = 14.0, 0.1
 
-# Of a matrix in slices, by lanes of vectors: cycles of a step; of a slice besides; what part as above; and how many times
-# as long its three streams take to fetch as one.
+# Of a matrix in slices, by lanes of vectors: cycles of a step; of a slice besides; what part as above; and by how much
+# its three streams take longer to fetch than one.
 _STEP = {16: 3.3, 8: 4.0, 4: 40.0}
 _SLICE, _SLICED_WAITED, _STREAMS = 12.0, 0.1, 1.25
 

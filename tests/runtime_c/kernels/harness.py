@@ -389,3 +389,8 @@ def random_array(rng: np.random.Generator, shape: Sequence[int], dtype: DType | 
     if numpy.kind == "f":
         return rng.standard_normal(shape).astype(numpy)
     return rng.integers(0 if numpy.kind in "ub" else -50, 2 if numpy.kind == "b" else 50, shape).astype(numpy)
+
+
+def pruned(rng: np.random.Generator, shape: Sequence[int], density: float) -> np.ndarray:
+    """Random floats, of which so many are not zero."""
+    return np.where(rng.random(shape) < density, random_array(rng, shape, DType.F32), np.float32(0))

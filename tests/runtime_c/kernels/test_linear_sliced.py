@@ -9,15 +9,10 @@ from packer.ir.ops import Activation, MatMul
 from packer.ir.types import DType, TensorType
 from targets.base import attributes_of
 from targets.cpu.sliced import sliced_matrix
-from tests.runtime_c.kernels.harness import Box, Rejected, check_step, isas, random_array, run_step
+from tests.runtime_c.kernels.harness import Box, Rejected, check_step, isas, pruned, random_array, run_step
 
 CONSTANTS = (1, 2, 3, 4)  # values, places, windows and ends
 ISAS = pytest.mark.parametrize("isa", isas())
-
-
-def pruned(rng: np.random.Generator, shape: tuple[int, int], density: float) -> np.ndarray:
-    """A matrix [inputs, columns]."""
-    return np.where(rng.random(shape) < density, random_array(rng, shape, DType.F32), np.float32(0))
 
 
 def operands(x: np.ndarray, matrix: np.ndarray, bias: np.ndarray | None = None) -> list[np.ndarray | None]:
