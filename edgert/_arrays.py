@@ -71,15 +71,15 @@ def bindable(side: str, info: TensorInfo, value: Any, stream: int | None) -> Arr
 
 def refuse_overlap(inputs: Sequence[Array | DeviceArray | None], outputs: Sequence[Array | DeviceArray | None]) -> None:
     """No output's bytes may belong to another buffer."""
-    spans = [
-        (_begin(array), _begin(array) + array.nbytes, position >= len(inputs))
-        for position, array in enumerate([*inputs, *outputs])
-        if array is not None
-    ]
-    for position, (begin, end, _) in enumerate(spans):
-        for other_begin, other_end, is_output in spans[position + 1 :]:
-            if is_output and max(begin, other_begin) < min(end, other_end):
-                raise InvalidArgumentError("two buffers overlap: an output needs its own memory\nBind separate arrays.")
+    taken: list[tuple[int, int]] = []
+    for position, array in enumerate([*inputs, *outputs]):
+        if array is None:
+            continue
+        begin = _begin(array)
+        end = begin + array.nbytes
+        if position >= len(inputs) and any(max(begin, a) < min(end, b) for a, b in taken):
+            raise InvalidArgumentError("two buffers overlap: an output needs its own memory\nBind separate arrays.")
+        taken.append((begin, end))
 
 
 def _begin(array: Array | DeviceArray) -> int:

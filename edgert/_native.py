@@ -216,4 +216,5 @@ def check(status: int) -> None:
 
 def call(name: str, *arguments: Any) -> None:
     """Calls a function that returns a status, and checks it."""
-    check(getattr(library(), name)(*arguments))
+    if status := getattr(library(), name)(*arguments):
+        check(status)

@@ -12,21 +12,25 @@ static edgert_status fail(uint32_t number, ert_table segment, const char *what, 
   return ert_fail(EDGERT_ERROR_MALFORMED, where.s, ert_format("%" PRIu64, expected).s, ert_format("%" PRIu64, got).s);
 }
 
+static edgert_status fail_golden(uint32_t golden, ert_table tensor, ert_text expected, ert_text got) {
+  const char *name = ert_string(tensor, ERT_FIELD_GOLDEN_TENSOR_NAME);
+  ert_text where = ert_format("golden sample %" PRIu32 ", '%.80s'", golden, name);
+  return ert_fail(EDGERT_ERROR_MALFORMED, where.s, expected.s, got.s);
+}
+
 static edgert_status verify_golden_tensors(ert_vector tensors, ert_vector segments, uint32_t golden) {
   for (uint32_t i = 0; i < tensors.count; i++) {
     ert_table tensor = ert_item(tensors, i);
-    ert_text where =
-        ert_format("golden sample %" PRIu32 ", '%.80s'", golden, ert_string(tensor, ERT_FIELD_GOLDEN_TENSOR_NAME));
     uint32_t number = ert_u32(tensor, ERT_FIELD_GOLDEN_TENSOR_SEGMENT, 0);
     if (number >= segments.count)
-      return ert_fail(EDGERT_ERROR_MALFORMED, where.s, ert_format("a segment below %" PRIu32, segments.count).s,
-                      ert_format("%" PRIu32, number).s);
+      return fail_golden(golden, tensor, ert_format("a segment below %" PRIu32, segments.count),
+                         ert_format("%" PRIu32, number));
     uint64_t room = ert_u64(ert_item(segments, number), ERT_FIELD_SEGMENT_LENGTH, 0);
     uint64_t offset = ert_u64(tensor, ERT_FIELD_GOLDEN_TENSOR_OFFSET, 0);
     uint64_t length = ert_u64(tensor, ERT_FIELD_GOLDEN_TENSOR_LENGTH, 0);
     if (!ert_within(offset, length, room))
-      return ert_fail(EDGERT_ERROR_MALFORMED, where.s, ert_format("bytes within the segment's %" PRIu64, room).s,
-                      ert_format("%" PRIu64 " at %" PRIu64, length, offset).s);
+      return fail_golden(golden, tensor, ert_format("bytes within the segment's %" PRIu64, room),
+                         ert_format("%" PRIu64 " at %" PRIu64, length, offset));
   }
   return EDGERT_OK;
 }

@@ -6,11 +6,11 @@
 
 #include "base/pages.h"
 
-/* `pieces` pieces of memory, `bytes` each, that are `piece` apart: the first one lies `*at` behind `beside`, and can be
- * executed `*shift` further on; no page is both written and executed at one address. `piece` is at least `bytes`;
- * both are multiples of ERT_CODE_UNIT. False if the system refuses. `*out` is owned by the caller, for ert_pages_close. */
+/* `pieces` pieces of memory, `piece` bytes each, behind one another: the first one lies `*at` behind `beside`, and can be
+ * executed `*shift` further on; no page is both written and executed at one address, and only those used take memory.
+ * `piece` is a multiple of ERT_CODE_UNIT. False if the system refuses. `*out` is owned by the caller, for ert_pages_close. */
 enum { ERT_CODE_UNIT = 1 << 16 };
-bool ert_code_open(const uint8_t *beside, size_t piece, size_t bytes, uint32_t pieces, ert_pages *out, ptrdiff_t *at,
+bool ert_code_open(const uint8_t *beside, size_t piece, uint32_t pieces, ert_pages *out, ptrdiff_t *at,
                    ptrdiff_t *shift);
 
 #endif

@@ -43,13 +43,12 @@ static edgert_status open_scratch(edgert_session *session, size_t scratch, size_
   size_t total;
   const uint32_t workers = ert_pool_workers(session->pool);
   const size_t unit = code > 0 ? ERT_CODE_UNIT : ERT_ALIGNMENT;
-  if (!ert_align_up(code, unit, &code) || !ert_align_up(scratch > code ? scratch : code, unit, &scratch) ||
-      !ert_multiply(scratch, workers, &total))
+  if (!ert_align_up(scratch > code ? scratch : code, unit, &scratch) || !ert_multiply(scratch, workers, &total))
     total = SIZE_MAX; /* which the allocation refuses */
   session->scratch_bytes = scratch;
   ERT_TRY(ert_room_take(&session->room, total, "scratch memory", (void **)&session->scratch));
   ptrdiff_t at, shift;
-  if (code == 0 || !ert_code_open(session->scratch, scratch, code, workers, &session->code, &at, &shift))
+  if (code == 0 || !ert_code_open(session->scratch, scratch, workers, &session->code, &at, &shift))
     return EDGERT_OK;
   for (uint32_t i = 0; i < session->plan->n_steps; i++) {
     session->plan->steps[i].code = at;

@@ -55,7 +55,7 @@ static edgert_status run_with_code(ert_step *step, int64_t begin, int64_t end, u
   }
   const size_t bytes = (step->code_bytes + ERT_CODE_UNIT - 1) / ERT_CODE_UNIT * ERT_CODE_UNIT;
   ert_pages code;
-  if (ert_code_open(scratch, bytes, bytes, 1, &code, &step->code, &step->executable)) {
+  if (ert_code_open(scratch, bytes, 1, &code, &step->code, &step->executable)) {
     uint8_t *memory = scratch + step->code;
     memset(memory, 0xCC, bytes); /* traps */
     step->kernel->run(step, begin, end, scratch);
