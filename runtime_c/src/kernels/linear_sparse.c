@@ -3,10 +3,9 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "kernels/activation.h"
+#include "kernels/linear_rows.h"
 #include "kernels/partition.h"
 #include "kernels/sparse_geometry.h"
-#include "kernels/walk.h"
 #include "kernels/weights.h"
 
 enum {
@@ -19,10 +18,9 @@ enum {
 /* A task computes a band of `lanes` rows by a run of blocks of columns. Its inputs lie in scratch as [depth][lanes], its sums
  * as [columns][lanes]. An entry is of one column and input, or of four of either. */
 typedef struct sparse_state {
-  ert_activation activation;
+  ert_linear_rows r;
   const ert_simd *simd;
-  ert_walk walk; /* over the first elements of the rows of x and y */
-  int64_t rows, depth, columns, tiles, blocks;
+  int64_t tiles, blocks;
   int64_t together, deep; /* columns and inputs of an entry */
   int64_t lanes, bands, runs;
   int64_t counts_tile, starts_tile; /* elements between tiles */
@@ -30,35 +28,24 @@ typedef struct sparse_state {
   int64_t ends[]; /* of the runs: blocks */
 } sparse_state;
 
-static edgert_status sparse_prove(const ert_prepare *p, int64_t *together, int64_t *deep) {
-  ERT_TRY(ert_expect_operands(p, 5, 6, 1, 1));
-  ERT_TRY(ert_expect_planar(p));
-  const ert_tensor *x = p->step->in[0], *y = p->step->out[0], *bias = p->step->n_in > 5 ? p->step->in[5] : NULL;
-  static const edgert_dtype dtypes[] = {EDGERT_F32, EDGERT_F32, EDGERT_U8, EDGERT_U16, EDGERT_I32};
-  for (int i = 0; i < 5; i++)
-    if (i != 1 || !ert_dtype_reduced(p->step->in[1]->dtype)) ERT_TRY(ert_expect_dtype(p, p->step->in[i], dtypes[i]));
-  ERT_TRY(ert_expect_dtype(p, y, EDGERT_F32));
-  if (x->rank < 1 || y->rank < 1) return ert_reject(p, "rank of the input", "at least 1", "0");
-  int64_t y_shape[ERT_MAX_RANK];
-  memcpy(y_shape, x->shape, sizeof y_shape);
-  const int64_t depth = x->shape[x->rank - 1], columns = y->shape[y->rank - 1], tiles = ert_ceil_divide(depth, TILE);
-  y_shape[x->rank - 1] = columns;
-  ERT_TRY(ert_expect_shape(p, y, x->rank, y_shape));
+static edgert_status sparse_prove(const ert_prepare *p, const ert_linear_rows *r, int64_t *together, int64_t *deep) {
+  static const edgert_dtype dtypes[] = {EDGERT_F32, EDGERT_U8, EDGERT_U16, EDGERT_I32};
+  const ert_tensor *const *in = (const ert_tensor *const *)p->step->in;
+  const int64_t tiles = ert_ceil_divide(r->depth, TILE);
+  for (int i = 1; i <= 4; i++)
+    if (i != 1 || !ert_dtype_reduced(in[1]->dtype)) ERT_TRY(ert_expect_dtype(p, in[i], dtypes[i - 1]));
   *together = *deep = 1;
-  if (ert_attribute_find(p, "together")) ERT_TRY(ert_sparse_together(p, columns, depth, TILE, together, deep));
-  for (int i = 1; i < 3; i++)
-    if (!p->step->in[i]->constant || !p->step->in[i]->compact)
-      return ert_reject(p, "non-zeros", "a constant, no part of one", "others");
-  const int64_t entries = p->step->in[2]->shape[0], values = entries * *together * *deep;
-  ERT_TRY(ert_expect_shape(p, p->step->in[2], 1, &entries));
-  ERT_TRY(ert_expect_shape(p, p->step->in[1], 1, &values));
-  for (int i = 3; i < 5; i++)
-    if (!p->step->in[i]->constant) return ert_reject(p, "counts and starts", "constants", "others");
-  ERT_TRY(ert_expect_shape(p, p->step->in[3], 2, (const int64_t[]){tiles, columns / *together}));
-  ERT_TRY(ert_expect_shape(p, p->step->in[4], 2, (const int64_t[]){tiles, ert_ceil_divide(columns, BLOCK)}));
-  if (!bias) return EDGERT_OK;
-  ERT_TRY(ert_expect_dtype(p, bias, EDGERT_F32));
-  return ert_expect_shape(p, bias, 1, &columns);
+  if (ert_attribute_find(p, "together"))
+    ERT_TRY(ert_sparse_together(p, r->columns, r->depth, TILE, together, deep));
+  for (int i = 1; i <= 2; i++)
+    if (!in[i]->constant || !in[i]->compact) return ert_reject(p, "non-zeros", "a constant, no part of one", "others");
+  const int64_t entries = in[2]->shape[0], values = entries * *together * *deep;
+  ERT_TRY(ert_expect_shape(p, in[2], 1, &entries));
+  ERT_TRY(ert_expect_shape(p, in[1], 1, &values));
+  for (int i = 3; i <= 4; i++)
+    if (!in[i]->constant) return ert_reject(p, "counts and starts", "constants", "others");
+  ERT_TRY(ert_expect_shape(p, in[3], 2, (const int64_t[]){tiles, r->columns / *together}));
+  return ert_expect_shape(p, in[4], 2, (const int64_t[]){tiles, ert_ceil_divide(r->columns, BLOCK)});
 }
 
 /* The entries of a column read inputs of their tile only. */
@@ -79,9 +66,9 @@ static edgert_status sparse_prove_blocks(const ert_prepare *p, const sparse_stat
   int64_t ended = 0;
   for (int64_t t = 0; t < s->tiles; t++) {
     const uint16_t *counts = s->counts + t * s->counts_tile;
-    const int64_t places = ert_min64(TILE, s->depth - t * TILE) / s->deep;
+    const int64_t places = ert_min64(TILE, s->r.depth - t * TILE) / s->deep;
     for (int64_t b = 0; b < s->blocks; b++) {
-      const int64_t end = ert_min64((b + 1) * rows, s->columns / s->together), start = starts[t * s->starts_tile + b];
+      const int64_t end = ert_min64((b + 1) * rows, s->r.columns / s->together), start = starts[t * s->starts_tile + b];
       if (start < ended || (b > 0 && start > ended))
         return ert_reject(p, "start of a block of columns", "the end of the block before", "%lld, not %lld",
                           (long long)start, (long long)ended);
@@ -100,7 +87,7 @@ static edgert_status sparse_prove_blocks(const ert_prepare *p, const sparse_stat
 /* What a block of columns takes, in entries. */
 static int64_t work_of(const void *of, int64_t block) {
   const sparse_state *s = of;
-  const int64_t rows = BLOCK / s->together, end = ert_min64((block + 1) * rows, s->columns / s->together);
+  const int64_t rows = BLOCK / s->together, end = ert_min64((block + 1) * rows, s->r.columns / s->together);
   int64_t work = 0;
   for (int64_t t = 0; t < s->tiles; t++)
     for (int64_t k = block * rows; k < end; k++) work += s->counts[t * s->counts_tile + k] + COLUMN;
@@ -108,24 +95,20 @@ static int64_t work_of(const void *of, int64_t block) {
 }
 
 static edgert_status sparse_prepare(ert_prepare *p) {
-  ert_activation activation;
+  ert_linear_rows r;
   int64_t together, deep;
-  ERT_TRY(sparse_prove(p, &together, &deep));
-  ERT_TRY(ert_activation_read(p, &activation));
-  const ert_tensor *x = p->step->in[0], *y = p->step->out[0];
-  if (y->elements == 0) return EDGERT_OK;
+  ERT_TRY(ert_linear_rows_read(p, 4, &r));
+  ERT_TRY(sparse_prove(p, &r, &together, &deep));
+  if (r.rows == 0) return EDGERT_OK;
   sparse_state *s;
-  const int64_t rows = y->elements / y->shape[y->rank - 1], blocks = ert_ceil_divide(y->shape[y->rank - 1], BLOCK);
-  const int64_t lanes = rows == 1 ? 1 : LANES, bands = ert_ceil_divide(rows, lanes);
-  const double products = (double)rows * (double)p->step->in[1]->elements;
+  const int64_t blocks = ert_ceil_divide(r.columns, BLOCK);
+  const int64_t lanes = r.rows == 1 ? 1 : LANES, bands = ert_ceil_divide(r.rows, lanes);
+  const double products = (double)r.rows * (double)p->step->in[1]->elements;
   const int64_t runs = ert_min64(ert_pieces(bands, products, p->workers), blocks);
   ERT_TRY(ert_state(p, sizeof *s + (size_t)runs * sizeof *s->ends, (void **)&s));
-  s->activation = activation;
+  s->r = r;
   s->simd = p->simd;
-  s->rows = rows;
-  s->depth = x->shape[x->rank - 1];
-  s->columns = y->shape[y->rank - 1];
-  s->tiles = ert_ceil_divide(s->depth, TILE);
+  s->tiles = ert_ceil_divide(r.depth, TILE);
   s->blocks = blocks;
   s->together = together;
   s->deep = deep;
@@ -137,17 +120,13 @@ static edgert_status sparse_prepare(ert_prepare *p) {
   s->starts_tile = ert_stride(p->step->in[4], 0);
   ERT_TRY(sparse_prove_blocks(p, s));
   ert_cut_by_work(blocks, runs, work_of, s, s->ends);
-  s->walk.operands = 2;
-  for (int i = 0; i < x->rank - 1; i++)
-    ert_walk_push(&s->walk, x->shape[i], (const int64_t[]){ert_stride(x, i), ert_stride(y, i)});
-  ert_walk_merge(&s->walk, 0);
   int64_t longest = 0; /* blocks of a run */
   for (int64_t run = 0; run < runs; run++)
     longest = ert_max64(longest, s->ends[run] - (run > 0 ? s->ends[run - 1] : 0));
   size_t floats;
-  if (!ert_multiply((size_t)s->lanes, (size_t)(longest * BLOCK + s->depth), &floats) ||
+  if (!ert_multiply((size_t)s->lanes, (size_t)(longest * BLOCK + r.depth), &floats) ||
       !ert_multiply(floats, sizeof(float), &p->step->scratch_bytes))
-    return ert_reject(p, "inputs of a row", "fewer", "%lld", (long long)s->depth);
+    return ert_reject(p, "inputs of a row", "fewer", "%lld", (long long)r.depth);
   p->step->tasks = s->bands * s->runs;
   return EDGERT_OK;
 }
@@ -159,14 +138,14 @@ static void copy_band(const ert_step *step, int64_t row, int64_t rows, float *co
   const sparse_state *s = step->state;
   const int64_t lanes = s->lanes;
   ert_cursor c;
-  if (rows < lanes) memset(copy, 0, (size_t)(s->depth * lanes) * sizeof(float));
-  ert_walk_seek(&s->walk, row, &c);
-  for (int64_t r = 0; r < rows; r++, ert_walk_advance(&s->walk, &c, 1)) {
+  if (rows < lanes) memset(copy, 0, (size_t)(s->r.depth * lanes) * sizeof(float));
+  ert_walk_seek(&s->r.walk, row, &c);
+  for (int64_t r = 0; r < rows; r++, ert_walk_advance(&s->r.walk, &c, 1)) {
     const float *x = (const float *)step->in[0]->data + c.offset[0];
     if (lanes == 1)
-      memcpy(copy, x, (size_t)s->depth * sizeof(float));
+      memcpy(copy, x, (size_t)s->r.depth * sizeof(float));
     else
-      for (int64_t i = 0; i < s->depth; i++) copy[i * lanes + r] = x[i];
+      for (int64_t i = 0; i < s->r.depth; i++) copy[i * lanes + r] = x[i];
   }
 }
 
@@ -174,32 +153,31 @@ static void copy_band(const ert_step *step, int64_t row, int64_t rows, float *co
 static void store_band(const ert_step *step, int64_t row, int64_t rows, int64_t first, int64_t columns,
                        const float *sums) {
   const sparse_state *s = step->state;
-  const ert_activation *a = &s->activation;
   ert_cursor c;
-  ert_walk_seek(&s->walk, row, &c);
-  for (int64_t r = 0; r < rows; r++, ert_walk_advance(&s->walk, &c, 1)) {
+  ert_walk_seek(&s->r.walk, row, &c);
+  for (int64_t r = 0; r < rows; r++, ert_walk_advance(&s->r.walk, &c, 1)) {
     float *y = (float *)step->out[0]->data + c.offset[1] + first;
     for (int64_t k = 0; k < columns; k++) y[k] = sums[k * s->lanes + r];
-    if (a->kind != ERT_UNARY_IDENTITY) s->simd->unary(a->kind, a->alpha, a->beta, y, y, (size_t)columns);
+    ert_linear_activate(&s->r, s->simd, y, columns);
   }
 }
 
 static void sparse_run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   if (begin == end) return; /* an empty output has no state */
   const sparse_state *s = step->state;
-  const float *bias = step->n_in > 5 && step->in[5] ? step->in[5]->data : NULL;
+  const float *bias = ert_linear_bias(step, &s->r);
   const char *values = step->in[1]->data;
   const uint8_t *indices = step->in[2]->data;
   const int32_t *starts = step->in[4]->data;
   const int64_t lanes = s->lanes;
   const ert_weights weights = ert_weights_of(step->in[1]);
-  float *copy = scratch, *sums = copy + s->depth * lanes;
+  float *copy = scratch, *sums = copy + s->r.depth * lanes;
   int64_t copied = -1;
   for (int64_t i = begin; i < end; i++) {
     const int64_t band = i / s->runs, run = i % s->runs;
-    const int64_t row = band * lanes, rows = ert_min64(lanes, s->rows - row);
+    const int64_t row = band * lanes, rows = ert_min64(lanes, s->r.rows - row);
     const int64_t block = run > 0 ? s->ends[run - 1] : 0, block_end = s->ends[run];
-    const int64_t first = block * BLOCK, columns = ert_min64(block_end * BLOCK, s->columns) - first;
+    const int64_t first = block * BLOCK, columns = ert_min64(block_end * BLOCK, s->r.columns) - first;
     if (copied != band) copy_band(step, row, rows, copy);
     copied = band;
     for (int64_t k = 0; k < columns; k++)
@@ -216,7 +194,7 @@ static void sparse_run(const ert_step *step, int64_t begin, int64_t end, void *s
             .weights = weights,
             .indices = indices + start,
             .counts = s->counts + t * s->counts_tile + b * BLOCK / s->together,
-            .columns = (size_t)ert_min64(BLOCK, s->columns - b * BLOCK),
+            .columns = (size_t)ert_min64(BLOCK, s->r.columns - b * BLOCK),
             .y = sums + (b * BLOCK - first) * lanes,
         };
         s->simd->sparse_matrix(&columns_of);
