@@ -35,8 +35,7 @@ static edgert_status sparse_prove(const ert_prepare *p, const ert_linear_rows *r
   for (int i = 1; i <= 4; i++)
     if (i != 1 || !ert_dtype_reduced(in[1]->dtype)) ERT_TRY(ert_expect_dtype(p, in[i], dtypes[i - 1]));
   *together = *deep = 1;
-  if (ert_attribute_find(p, "together"))
-    ERT_TRY(ert_sparse_together(p, r->columns, r->depth, TILE, together, deep));
+  if (ert_attribute_find(p, "together")) ERT_TRY(ert_sparse_together(p, r->columns, r->depth, TILE, together, deep));
   for (int i = 1; i <= 2; i++)
     if (!in[i]->constant || !in[i]->compact) return ert_reject(p, "non-zeros", "a constant, no part of one", "others");
   const int64_t entries = in[2]->shape[0], values = entries * *together * *deep;

@@ -48,8 +48,7 @@ static edgert_status open_scratch(edgert_session *session, size_t scratch, size_
   session->scratch_bytes = scratch;
   ERT_TRY(ert_room_take(&session->room, total, "scratch memory", (void **)&session->scratch));
   ptrdiff_t at, shift;
-  if (code == 0 || !ert_code_open(session->scratch, scratch, workers, &session->code, &at, &shift))
-    return EDGERT_OK;
+  if (code == 0 || !ert_code_open(session->scratch, scratch, workers, &session->code, &at, &shift)) return EDGERT_OK;
   for (uint32_t i = 0; i < session->plan->n_steps; i++) {
     session->plan->steps[i].code = at;
     session->plan->steps[i].executable = shift;
