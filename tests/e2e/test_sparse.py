@@ -253,6 +253,24 @@ def test_sparse_recurrent_layers(tmp_path: Path, kind: str, gates: int) -> None:
     assert layer.nonzeros == sum(map(np.count_nonzero, values.values()))
 
 
+@X86
+@pytest.mark.parametrize("way", ["packed", "sliced"])
+@pytest.mark.parametrize(("kind", "gates", "hidden"), [("RNN", 1, 256), ("GRU", 3, 160), ("LSTM", 4, 128)])
+def test_cores_share_a_recurrent_layer(tmp_path: Path, kind: str, gates: int, hidden: int, way: str) -> None:
+    """One sequence in one direction: each core computes some of the units, and needs no memory of its own for it."""
+    random, path = np.random.default_rng(5), tmp_path / "b.edge"
+    values = {"w": pruned(random, (1, gates * hidden, 32), 0.9), "r": pruned(random, (1, gates * hidden, hidden), 0.9)}
+    values["r"] /= np.float32(8)  # or errors would grow from step to step
+    network = finished([helper.make_node(kind, ["x", "w", "r"], ["y"], hidden_size=hidden)], values, (50, 1, 32), 4)
+    feeds = {"x": random.standard_normal((50, 1, 32)).astype(np.float32)}
+    (want,) = ReferenceEvaluator(network).run(None, feeds)
+    pack(network, path, targets=(WIDE,), cores=(1, 2, 3), implementation=way, golden=False)
+    check(path, {"packed": "recurrent", "sliced": "recurrent_sliced"}[way], feeds, want)
+    for cores in (1, 2, 3):
+        with edgert.load(path, threads=cores) as session:
+            assert (session.describe().scratch_bytes == 0) == (cores > 1)
+
+
 @pytest.mark.parametrize(("side", "zeros", "kernel"), [
     (4096, 0.0, "linear"), (4096, 0.5, "linear_masked"), (4096, 0.9, "linear_sparse"),
     (512, 0.5, "linear_sliced"), (512, 0.95, "linear_sliced"),

@@ -11,13 +11,13 @@ typedef struct made {
   int64_t tasks;
 } made;
 
-/* The schedule as text: a line a worker, steps by letter with their tasks, "|" to wait. */
-static const char *text_of(const made *steps, uint32_t count, uint32_t workers) {
+/* The schedule of steps of so many rounds as text: a line a worker, steps by letter with their tasks, "|" to wait. */
+static const char *text_of(const made *steps, uint32_t count, int64_t rounds, uint32_t workers) {
   static char text[1024];
   ert_step made_steps[MOST];
   ert_turn turns[MOST];
   for (uint32_t i = 0; i < count; i++) {
-    made_steps[i] = (ert_step){.index = i, .tasks = steps[i].tasks};
+    made_steps[i] = (ert_step){.index = i, .tasks = steps[i].tasks, .rounds = rounds};
     turns[i] = (ert_turn){steps[i].core, steps[i].phase};
   }
   ert_plan plan = {.steps = made_steps, .turns = turns, .n_steps = count};
@@ -39,19 +39,26 @@ static const char *text_of(const made *steps, uint32_t count, uint32_t workers) 
   return text;
 }
 
-#define EXPECT(workers, expected, ...)                                                   \
+#define EXPECT_ROUNDS(rounds, workers, expected, ...)                                    \
   do {                                                                                   \
     const made steps[] = {__VA_ARGS__};                                                  \
-    const char *found = text_of(steps, sizeof steps / sizeof *steps, workers);           \
+    const char *found = text_of(steps, sizeof steps / sizeof *steps, rounds, workers);   \
     if (strcmp(found, expected) != 0) fprintf(stderr, "%s, found\n%s", expected, found); \
     CHECK(strcmp(found, expected) == 0);                                                 \
   } while (0)
+#define EXPECT(workers, expected, ...) EXPECT_ROUNDS(0, workers, expected, __VA_ARGS__)
 
 static void shares(void) {
   EXPECT(1, "a0-7 \n", {A, 0, 7});
   EXPECT(3, "a0-3 \na3-5 \na5-7 \n", {A, 0, 7});
   EXPECT(3, "a0-1 \na1-2 \n\n", {A, 0, 2});
   EXPECT(2, "\n\n", {A, 0, 0}, {0, 0, 0});
+}
+
+/* Every worker is there in all rounds, with tasks of the first. */
+static void rounds(void) {
+  EXPECT_ROUNDS(3, 3, "a0-2 \na2-3 \na3-4 \n", {A, 0, 12});
+  EXPECT_ROUNDS(5, 3, "a0-1 \na1-2 \na2-2 \n", {A, 0, 10});
 }
 
 /* Cores are dealt to the workers in turn; a step of one core is whole. */
@@ -77,6 +84,7 @@ static void waits(void) {
 
 int main(void) {
   RUN(shares);
+  RUN(rounds);
   RUN(cores);
   RUN(waits);
   return 0;

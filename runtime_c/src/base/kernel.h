@@ -69,7 +69,10 @@ typedef struct ert_step {
   void *state;          /* in the session's room; what prepare computed for run */
   size_t scratch_bytes; /* 0 until prepare sets it: scratch one task needs, 64-byte aligned when run is called */
   int64_t tasks;        /* 0 until prepare sets it: number of independent tasks; 0: there is nothing to run */
-  size_t code_bytes;    /* 0 until prepare sets it: memory that one task writes instructions to and runs them from */
+  int64_t
+      rounds; /* 0 until prepare sets it, if several workers share the tasks: of so many equal parts of them, one after
+                         * the other, each begins when all workers are done with the one before; 0: all are independent */
+  size_t code_bytes; /* 0 until prepare sets it: memory that one task writes instructions to and runs them from */
   ptrdiff_t code,
       executable; /* where that is, from scratch, and how far from there it can be executed; 0: there is none */
 } ert_step;
@@ -90,7 +93,8 @@ typedef struct ert_kernel {
    * Sets step->tasks and step->scratch_bytes, and step->state through ert_state. Errors through ert_reject. What it
    * need not prove: outputs overlap no other operand, but for those that ert_allow_in_place names. */
   edgert_status (*prepare)(ert_prepare *p);
-  /* Executes tasks [begin, end). Tasks write disjoint parts of the outputs and give the same bits in any partition. */
+  /* Executes tasks [begin, end), in order. Those of a round write disjoint parts of the outputs and give the same bits in
+   * any partition. */
   void (*run)(const ert_step *step, int64_t begin, int64_t end, void *scratch);
   bool views;     /* takes operands that are not compact; the session refuses them for other kernels */
   bool reduced;   /* takes operands in f16 or bf16; likewise */

@@ -1,9 +1,11 @@
 /* recurrent: RNN, GRU and LSTM layers of float32; recurrent_sliced: the same with sparse weights in slices. A task is a band
- * of sequences of one direction: the inputs of a block of time steps are multiplied, then the steps taken one by one. */
+ * of sequences of one direction: the inputs of a block of time steps are multiplied, then the steps taken one by one. Where
+ * there are more workers than bands, each has a piece of the hidden units instead, and the steps are rounds. */
 #include "kernels/recurrent.h"
 
 #include <string.h>
 
+#include "base/checked.h"
 #include "kernels/partition.h"
 #include "kernels/transpose.h"
 
@@ -130,17 +132,48 @@ static void cut(ert_recurrent *s, int64_t workers) {
   s->x_pitch = ert_spread_pitch(s->features);
   s->h_pitch = ert_spread_pitch(s->hidden);
   s->pitch = ert_spread_pitch(s->rows);
+  s->phases = s->kind == ERT_GRU && !s->linear_before_reset ? 2 : 1;
 }
 
-/* Floats of scratch: biases, inputs and gates of a block of time steps, products and three states of the sequences. */
-static int64_t scratch_floats(const ert_recurrent *s) {
-  const int64_t lines = s->steps * s->sequences;
-  return 2 * s->pitch + lines * (s->x_pitch + s->pitch) + s->sequences * (s->pitch + 3 * s->h_pitch);
+/* Pieces of whole blocks of 16 units, for workers without a band, if a time step takes far longer than to wait for others. */
+static int64_t pieces_of(const ert_prepare *p, const ert_recurrent *s) {
+  enum { WORTH_WAITING = 1 << 16 }; /* products */
+  const int64_t tasks = s->directions * s->bands, blocks = s->hidden / 16;
+  const double products = (double)s->sequences * (double)s->rows * (double)s->hidden;
+  const bool planar = !s->sliced && (p->step->in[IN_W]->layout == ERT_LAYOUT_PLANAR ||
+                                     p->step->in[IN_R]->layout == ERT_LAYOUT_PLANAR); /* packed for each task */
+  if (tasks == 0 || s->time < 2 || s->hidden % 16 != 0 || products < WORTH_WAITING || planar) return 1;
+  return ert_clamp64(p->workers / tasks, 1, blocks);
 }
+
+/* Floats of scratch that a task has to itself: biases, inputs and gates of a block of time steps, products and cells. */
+static int64_t own_floats(const ert_recurrent *s) {
+  const int64_t lines = s->steps * s->sequences;
+  return 2 * s->pitch + lines * (s->x_pitch + s->pitch) + s->sequences * (s->pitch + s->h_pitch);
+}
+
+/* Floats of the states of a band that all of its pieces share. */
+static int64_t state_floats(const ert_recurrent *s) { return (s->pieces > 1 ? 3 : 2) * s->sequences * s->h_pitch; }
 
 /* Floats of scratch that planar weights of a direction are packed into. */
 static int64_t packed_floats(const ert_recurrent *s, const ert_tensor *weights) {
   return weights->layout == ERT_LAYOUT_PLANAR ? (s->rows + 15) / 16 * 16 * weights->shape[2] : 0;
+}
+
+/* Tasks that go on from round to round keep what they have in the step's state. */
+static edgert_status prepare_rounds(ert_prepare *p, ert_recurrent *s) {
+  const int64_t bands = s->directions * s->bands, tasks = bands * s->pieces;
+  const size_t head = (sizeof *s + 63) / 64 * 64 + (sizeof *s->shared * (size_t)tasks + 63) / 64 * 64;
+  size_t floats = (size_t)(tasks * own_floats(s) + bands * state_floats(s)), bytes;
+  if (!ert_multiply(floats, sizeof(float), &bytes) || !ert_add(bytes, head, &bytes)) bytes = SIZE_MAX;
+  void *memory;
+  ERT_TRY(ert_state(p, bytes, &memory));
+  s->shared = (ert_recurrent_band *)((uint8_t *)memory + (sizeof *s + 63) / 64 * 64);
+  s->space = (float *)((uint8_t *)memory + head);
+  *(ert_recurrent *)memory = *s;
+  p->step->rounds = 1 + s->time * s->phases;
+  p->step->tasks = p->step->rounds * tasks;
+  return EDGERT_OK;
 }
 
 static edgert_status prepare(ert_prepare *p, bool sliced) {
@@ -148,11 +181,13 @@ static edgert_status prepare(ert_prepare *p, bool sliced) {
   ERT_TRY(read_attributes(p, &s));
   ERT_TRY(check_operands(p, &s));
   cut(&s, p->workers);
+  s.pieces = pieces_of(p, &s);
+  if (s.pieces > 1) return prepare_rounds(p, &s);
   void *memory;
   ERT_TRY(ert_state(p, sizeof s, &memory));
   *(ert_recurrent *)memory = s;
   const int64_t packed = sliced ? 0 : packed_floats(&s, p->step->in[IN_W]) + packed_floats(&s, p->step->in[IN_R]);
-  p->step->scratch_bytes = sizeof(float) * (size_t)(scratch_floats(&s) + packed);
+  p->step->scratch_bytes = sizeof(float) * (size_t)(own_floats(&s) + state_floats(&s) + packed);
   const bool nothing = p->step->out[0]->elements == 0 && p->step->n_out == 1;
   p->step->tasks = nothing ? 0 : s.directions * s.bands;
   return EDGERT_OK;
@@ -189,22 +224,36 @@ static ert_recurrent_weights weights_of(const ert_step *step, const ert_recurren
   return (ert_recurrent_weights){packed, 0, depth};
 }
 
-/* `rows` floats with whole blocks of 16 of memory behind them; NULL if there are none. */
+/* `rows` floats with whole blocks of 16 of memory behind them, a copy if need be; NULL if there are none. */
 static const float *padded(const ert_recurrent *s, const float *from, float *to) {
-  if (!from) return NULL;
-  memset(to + s->rows / 16 * 16, 0, 16 * sizeof(float) * (s->rows % 16 != 0));
+  if (!from || s->rows % 16 == 0) return from;
+  memset(to + s->rows / 16 * 16, 0, 16 * sizeof(float));
   return memcpy(to, from, (size_t)s->rows * sizeof(float));
 }
 
-static void load_states(const ert_recurrent *s, const ert_recurrent_band *q, int64_t d, const ert_tensor *initial,
-                        float *state) {
-  for (int64_t i = 0; i < q->sequences; ++i, state += s->h_pitch) {
-    const int64_t b = q->first + i, at = s->batch_major ? b * s->directions + d : d * s->batch + b;
+/* Element 0 of the band's own units in a model's state of sequence i. */
+static int64_t state_at(const ert_recurrent *s, const ert_recurrent_band *q, int64_t i) {
+  const int64_t b = q->first + i, d = q->direction;
+  return (s->batch_major ? b * s->directions + d : d * s->batch + b) * s->hidden + q->from;
+}
+
+static void load_states(const ert_recurrent *s, const ert_recurrent_band *q, const ert_tensor *initial, float *state) {
+  const size_t bytes = (size_t)(q->to - q->from) * sizeof(float);
+  for (int64_t i = 0; i < q->sequences; ++i) {
+    float *to = state + i * s->h_pitch + q->from;
     if (initial)
-      memcpy(state, (const float *)initial->data + at * s->hidden, (size_t)s->hidden * sizeof(float));
+      memcpy(to, (const float *)initial->data + state_at(s, q, i), bytes);
     else
-      memset(state, 0, (size_t)s->hidden * sizeof(float));
+      memset(to, 0, bytes);
   }
+}
+
+static void store_states(const ert_step *step, const ert_recurrent *s, const ert_recurrent_band *q) {
+  const float *states[] = {q->h[q->longest & 1], q->c};
+  for (uint32_t o = 1; o < step->n_out; ++o)
+    for (int64_t i = 0; i < q->sequences; ++i)
+      memcpy((float *)step->out[o]->data + state_at(s, q, i), states[o - 1] + i * s->h_pitch + q->from,
+             (size_t)(q->to - q->from) * sizeof(float));
 }
 
 /* The time of step i of a sequence of some length; past its end that of a step of zeros. */
@@ -214,13 +263,13 @@ static int64_t time_of(const ert_recurrent *s, int64_t d, int64_t length, int64_
 }
 
 /* The gates' part of n time steps from `first` on of all sequences, through a copy of their inputs. */
-static void drive_steps(const ert_step *step, const ert_recurrent *s, const ert_recurrent_band *q, int64_t d,
-                        int64_t first, int64_t n, float *copy, float *drive) {
+static void drive_steps(const ert_step *step, const ert_recurrent *s, const ert_recurrent_band *q, int64_t first,
+                        int64_t n) {
   const size_t bytes = (size_t)s->features * sizeof(float);
-  float *to = copy;
+  float *to = q->copy;
   for (int64_t i = first; i < first + n; ++i) {
     for (int64_t k = 0; k < q->sequences; ++k, to += s->x_pitch) {
-      const int64_t b = q->first + k, t = time_of(s, d, q->length[k], i);
+      const int64_t b = q->first + k, t = time_of(s, q->direction, q->length[k], i);
       const int64_t at = s->batch_major ? b * s->time + t : t * s->batch + b;
       if (i < q->length[k])
         memcpy(to, (const float *)step->in[IN_X]->data + at * s->features, bytes);
@@ -228,75 +277,100 @@ static void drive_steps(const ert_step *step, const ert_recurrent *s, const ert_
         memset(to, 0, bytes);
     }
   }
-  ert_recurrent_multiply(s, copy, s->x_pitch, n * q->sequences, &q->w, q->w_bias, 0, s->rows, drive, false);
+  ert_recurrent_multiply(s, q, q->copy, s->x_pitch, n * q->sequences, &q->w, q->w_bias, 0, s->rows / s->hidden,
+                         q->drive, false);
 }
 
 /* Outputs of time step i: the states, or zeros past the end of a sequence. */
-static void store(const ert_step *step, const ert_recurrent *s, const ert_recurrent_band *q, int64_t d, int64_t i) {
-  const size_t bytes = (size_t)s->hidden * sizeof(float);
+static void store(const ert_step *step, const ert_recurrent *s, const ert_recurrent_band *q, int64_t i) {
+  const size_t bytes = (size_t)(q->to - q->from) * sizeof(float);
+  const int64_t d = q->direction;
+  const float *h = q->h[(i + 1) & 1] + q->from;
   for (int64_t k = 0; k < q->sequences; ++k) {
     const int64_t b = q->first + k, t = time_of(s, d, q->length[k], i);
     const int64_t at = s->batch_major ? (b * s->time + t) * s->directions + d : (t * s->directions + d) * s->batch + b;
-    float *y = (float *)step->out[0]->data + at * s->hidden;
+    float *y = (float *)step->out[0]->data + at * s->hidden + q->from;
     if (i < q->length[k])
-      memcpy(y, q->h + k * s->h_pitch, bytes);
+      memcpy(y, h + k * s->h_pitch, bytes);
     else
       memset(y, 0, bytes);
   }
 }
 
-static void run_band(const ert_step *step, const ert_recurrent *s, ert_recurrent_band *q, int64_t d, float *scratch) {
-  const ert_tensor *lengths = other(step, s, LENGTHS);
-  float *copy = scratch, *drive = copy + s->steps * s->sequences * s->x_pitch;
-  q->products = drive + s->steps * s->sequences * s->pitch;
-  q->h = q->products + s->sequences * s->pitch;
-  q->c = q->h + s->sequences * s->h_pitch;
-  q->mixed = q->c + s->sequences * s->h_pitch;
-  int64_t longest = 0;
+/* A phase of time step i. */
+static void advance(const ert_step *step, const ert_recurrent *s, const ert_recurrent_band *q, int64_t i, int phase) {
+  const int64_t at = i % s->steps;
+  if (i < q->longest) {
+    if (at == 0 && phase == 0) drive_steps(step, s, q, i, ert_min64(s->steps, s->time - i));
+    ert_recurrent_step(s, q, q->drive + at * q->sequences * s->pitch, i, phase);
+  }
+  if (phase + 1 == s->phases) store(step, s, q, i);
+}
+
+/* The band, and piece of units, of a task, with its own memory and that for states. */
+static void begin_band(const ert_step *step, const ert_recurrent *s, int64_t task, float *own, float *states,
+                       ert_recurrent_band *q) {
+  const ert_tensor *bias = other(step, s, BIAS), *peephole = other(step, s, PEEPHOLE),
+                   *lengths = other(step, s, LENGTHS);
+  const int64_t piece = task % s->pieces, band = task / s->pieces % s->bands, d = task / s->pieces / s->bands;
+  const int64_t state = s->sequences * s->h_pitch;
+  const float *biases = bias ? (const float *)bias->data + d * 2 * s->rows : NULL;
+  float *packed = states + state_floats(s);
+  q->w = weights_of(step, s, IN_W, d, &packed);
+  q->r = weights_of(step, s, IN_R, d, &packed);
+  q->w_bias = padded(s, biases, own);
+  q->r_bias = padded(s, biases ? biases + s->rows : NULL, own + s->pitch);
+  q->peephole = peephole ? (const float *)peephole->data + d * 3 * s->hidden : NULL;
+  q->functions = &s->functions[d * s->functions_per_direction];
+  q->direction = d;
+  q->first = ert_cut_at(s->batch, s->bands, band);
+  q->sequences = ert_cut_at(s->batch, s->bands, band + 1) - q->first;
+  q->from = s->pieces > 1 ? 16 * ert_cut_at(s->hidden / 16, s->pieces, piece) : 0;
+  q->to = s->pieces > 1 ? 16 * ert_cut_at(s->hidden / 16, s->pieces, piece + 1) : s->hidden;
+  q->longest = 0;
   for (int64_t i = 0; i < q->sequences; ++i) {
     const int64_t length = lengths ? ((const int32_t *)lengths->data)[q->first + i] : s->time;
     q->length[i] = ert_clamp64(length, 0, s->time);
-    longest = ert_max64(longest, q->length[i]);
+    q->longest = ert_max64(q->longest, q->length[i]);
   }
-  load_states(s, q, d, other(step, s, H), q->h);
-  load_states(s, q, d, other(step, s, C), q->c);
-  load_states(s, q, d, NULL, q->mixed); /* sequences that have ended are multiplied too */
-  for (int64_t first = 0; first < s->time; first += s->steps) {
-    const int64_t n = ert_min64(s->steps, s->time - first);
-    if (first < longest) drive_steps(step, s, q, d, first, n, copy, drive);
-    for (int64_t i = first; i < first + n; ++i) {
-      if (i < longest) ert_recurrent_step(s, q, drive + (i - first) * q->sequences * s->pitch, i);
-      store(step, s, q, d, i);
-    }
-  }
-  const float *states[] = {q->h, q->c};
-  for (uint32_t o = 1; o < step->n_out; ++o) {
-    for (int64_t i = 0; i < q->sequences; ++i) {
-      const int64_t b = q->first + i, at = s->batch_major ? b * s->directions + d : d * s->batch + b;
-      memcpy((float *)step->out[o]->data + at * s->hidden, states[o - 1] + i * s->h_pitch,
-             (size_t)s->hidden * sizeof(float));
-    }
-  }
+  q->copy = own + 2 * s->pitch;
+  q->drive = q->copy + s->steps * s->sequences * s->x_pitch;
+  q->products = q->drive + s->steps * s->sequences * s->pitch;
+  q->c = q->products + s->sequences * s->pitch;
+  q->mixed = states;
+  q->h[0] = states + state;
+  q->h[1] = s->pieces > 1 ? q->h[0] + state : q->h[0];
+  load_states(s, q, other(step, s, H), q->h[0]);
+  load_states(s, q, other(step, s, C), q->c);
+  load_states(s, q, NULL, q->mixed); /* sequences that have ended are multiplied too */
+}
+
+/* A round of a task: its beginning, or a phase of a time step. */
+static void run_round(const ert_step *step, const ert_recurrent *s, int64_t round, int64_t task) {
+  ert_recurrent_band *q = &s->shared[task];
+  const int64_t bands = s->directions * s->bands, tasks = bands * s->pieces;
+  float *states = s->space + tasks * own_floats(s) + task / s->pieces * state_floats(s);
+  if (round == 0)
+    begin_band(step, s, task, s->space + task * own_floats(s), states, q);
+  else
+    advance(step, s, q, (round - 1) / s->phases, (int)((round - 1) % s->phases));
+  if (round + 1 == step->rounds) store_states(step, s, q);
 }
 
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   const ert_recurrent *s = step->state;
-  const ert_tensor *bias = other(step, s, BIAS), *peephole = other(step, s, PEEPHOLE);
+  const int64_t round_tasks = step->rounds > 0 ? step->tasks / step->rounds : 0;
   for (int64_t task = begin; task < end; ++task) {
-    const int64_t d = task / s->bands, band = task % s->bands, first = ert_cut_at(s->batch, s->bands, band);
-    const float *biases = bias ? (const float *)bias->data + d * 2 * s->rows : NULL;
-    float *w_bias = scratch, *r_bias = w_bias + s->pitch, *rest = r_bias + s->pitch;
-    ert_recurrent_band q = {
-        .w = weights_of(step, s, IN_W, d, &rest),
-        .r = weights_of(step, s, IN_R, d, &rest),
-        .w_bias = padded(s, biases, w_bias),
-        .r_bias = padded(s, biases ? biases + s->rows : NULL, r_bias),
-        .peephole = peephole ? (const float *)peephole->data + d * 3 * s->hidden : NULL,
-        .functions = &s->functions[d * s->functions_per_direction],
-        .first = first,
-        .sequences = ert_cut_at(s->batch, s->bands, band + 1) - first,
-    };
-    run_band(step, s, &q, d, rest);
+    if (step->rounds > 0) {
+      run_round(step, s, task / round_tasks, task % round_tasks);
+      continue;
+    }
+    ert_recurrent_band q;
+    float *own = scratch;
+    begin_band(step, s, task, own, own + own_floats(s), &q);
+    for (int64_t i = 0; i < s->time; ++i)
+      for (int phase = 0; phase < s->phases; ++phase) advance(step, s, &q, i, phase);
+    store_states(step, s, &q);
   }
 }
 

@@ -2,6 +2,17 @@
 #include "platform/clock.h"
 #include "session/session.h"
 
+/* Runs tasks of a step, in all its rounds. */
+static void run_tasks(ert_pool *pool, uint32_t worker, const ert_work *w, void *scratch) {
+  const ert_step *step = w->step;
+  const int64_t round_tasks = step->rounds > 0 ? step->tasks / step->rounds : 0;
+  step->kernel->run(step, w->begin, w->end, scratch);
+  for (int64_t round = 1; round < step->rounds; round++) {
+    ert_pool_barrier(pool, worker);
+    step->kernel->run(step, w->begin + round * round_tasks, w->end + round * round_tasks, scratch);
+  }
+}
+
 /* Runs a worker's list: always the same one. */
 static void work(void *context, uint32_t worker) {
   const edgert_session *session = context;
@@ -15,7 +26,7 @@ static void work(void *context, uint32_t worker) {
       continue;
     }
     if (stamps) stamps[i].begin_ns = ert_clock_ns();
-    w->step->kernel->run(w->step, w->begin, w->end, scratch);
+    run_tasks(session->pool, worker, w, scratch);
     if (stamps) stamps[i].end_ns = ert_clock_ns();
   }
 }

@@ -31,11 +31,12 @@ static void add_step(lists *l, const ert_step *step, ert_turn turn) {
     if (step->tasks > 0) add(l, ert_turn_worker(turn, l->workers), step, 0, step->tasks);
     return;
   }
-  int64_t each = step->tasks / l->workers, more = step->tasks % l->workers; /* the first `more` workers take one more */
+  const int64_t tasks = step->rounds > 0 ? step->tasks / step->rounds : step->tasks;
+  const int64_t each = tasks / l->workers, more = tasks % l->workers; /* the first `more` workers take one more */
   int64_t begin = 0;
   for (uint32_t worker = 0; worker < l->workers; worker++) {
     int64_t end = begin + each + (worker < more);
-    if (begin < end) add(l, worker, step, begin, end);
+    if (begin < end || step->rounds > 0) add(l, worker, step, begin, end);
     begin = end;
   }
 }

@@ -4,7 +4,8 @@
 
 #include "session/plan.h"
 
-/* Tasks [begin, end) of a step; or, without a step, to wait until every worker is here. */
+/* Tasks [begin, end) of a step, and where it has rounds, of its first one: all workers have an entry for such a step. Or,
+ * without a step, to wait until every worker is here. */
 typedef struct ert_work {
   const ert_step *step;
   int64_t begin, end;

@@ -61,6 +61,21 @@ def test_layers(kind: str, direction: str) -> None:
         check_op(op, [x if i < 3 or i % 2 == option else None for i, x in enumerate(given)], "recurrent", 1e-5)
 
 
+@pytest.mark.parametrize(("kind", "hidden"), [("rnn", 256), ("gru", 160), ("lstm", 128)])
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_workers_share_the_units_of_a_sequence(kind: str, hidden: int, direction: str) -> None:
+    rng = np.random.default_rng(4)
+    for option in (False, True):
+        op = layer(kind, direction, hidden, batch_major=option, linear_before_reset=option, clip=0.7 * option)
+        for length in (0, 4, 99):
+            given = operands(rng, op, 58 if length == 99 else 3, 1, 20)
+            given[1], given[2] = (weights / np.float32(4) for weights in given[1:3] if weights is not None)
+            given[4] = np.int32([length])
+            for some in (given, [x if i < 3 else None for i, x in enumerate(given)]):
+                check_op(op, some, "recurrent", 1e-5, layouts=packed(op, some))
+                check_slices(op, some)
+
+
 def sliced(given: list[np.ndarray | None]) -> list[np.ndarray | None]:
     """Operands with their weights as slices."""
     x, w, r, *others = given
@@ -71,6 +86,14 @@ def sliced(given: list[np.ndarray | None]) -> list[np.ndarray | None]:
 
 
 SLICES = (1, 2, 3, 4)
+
+
+def check_slices(op: Recurrent, given: list[np.ndarray | None]) -> None:
+    """The same layer with its weights as slices gives the same."""
+    exact = [x.astype(np.float64) if x is not None and x.dtype == np.float32 else x for x in given]
+    types = op.infer([None if x is None else TensorType(DType.of(x.dtype), x.shape) for x in given])
+    expected = op.reference(*exact)
+    check_step("recurrent_sliced", sliced(given), expected, types, attributes_of(op), 1e-5, constants=SLICES)
 
 
 @pytest.mark.parametrize("kind", ["rnn", "gru", "lstm"])
@@ -86,11 +109,7 @@ def test_layers_of_sparse_weights(kind: str, direction: str) -> None:
             assert weights is not None
             weights[rng.random(weights.shape) < 0.8] = 0
         for some in (given, given[:3], [x if i < 3 or i % 2 == option else None for i, x in enumerate(given)]):
-            exact = [x.astype(np.float64) if x is not None and x.dtype == np.float32 else x for x in some]
-            types = op.infer([None if x is None else TensorType(DType.of(x.dtype), x.shape) for x in some])
-            check_step(
-                "recurrent_sliced", sliced(some), op.reference(*exact), types, attributes_of(op), 1e-5, constants=SLICES
-            )
+            check_slices(op, some)
 
 
 def test_slices_are_proven() -> None:
