@@ -57,7 +57,7 @@ C_RULES = {
 _LIBC = re.compile(
     r"(assert|errno|fcntl|float|inttypes|limits|math|pthread|sched|signal|stdalign|stdarg|stdatomic|stdbool|stddef"
     r"|stdint|stdio|stdlib|string|time|unistd|dlfcn|cpuid|immintrin|arm_neon|features|malloc|getopt|dirent"
-    r"|asm/hwcap|linux/futex|sys/(auxv|mman|random|resource|stat|syscall|time|types))\.h"
+    r"|asm/hwcap|linux/futex|sys/(auxv|mman|platform/x86|random|resource|stat|syscall|time|types))\.h"
 )
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 

@@ -142,7 +142,7 @@ static int64_t pieces_of(const ert_prepare *p, const ert_recurrent *s) {
   const double products = (double)s->sequences * (double)s->rows * (double)s->hidden;
   const bool planar = !s->sliced && (p->step->in[IN_W]->layout == ERT_LAYOUT_PLANAR ||
                                      p->step->in[IN_R]->layout == ERT_LAYOUT_PLANAR); /* packed for each task */
-  if (tasks == 0 || s->time < 2 || s->hidden % 16 != 0 || products < WORTH_WAITING || planar) return 1;
+  if (tasks == 0 || s->time < 2 || s->hidden % 16 != 0 || products < (double)WORTH_WAITING || planar) return 1;
   return ert_clamp64(p->workers / tasks, 1, blocks);
 }
 
