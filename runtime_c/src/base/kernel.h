@@ -69,13 +69,16 @@ typedef struct ert_step {
   void *state;          /* in the session's room; what prepare computed for run */
   size_t scratch_bytes; /* 0 until prepare sets it: scratch one task needs, 64-byte aligned when run is called */
   int64_t tasks;        /* 0 until prepare sets it: number of independent tasks; 0: there is nothing to run */
-  int64_t
-      rounds; /* 0 until prepare sets it, if several workers share the tasks: of so many equal parts of them, one after
-                         * the other, each begins when all workers are done with the one before; 0: all are independent */
-  size_t code_bytes; /* 0 until prepare sets it: memory that one task writes instructions to and runs them from */
+  int64_t rounds;       /* 0 until prepare sets it; else equal parts of the tasks, each after all of the one before */
+  size_t code_bytes;    /* 0 until prepare sets it: memory that one task writes instructions to and runs them from */
   ptrdiff_t code,
       executable; /* where that is, from scratch, and how far from there it can be executed; 0: there is none */
 } ert_step;
+
+/* Tasks that are independent of each other: those of a round, or all. */
+static inline int64_t ert_round_tasks(const ert_step *step) {
+  return step->rounds > 0 ? step->tasks / step->rounds : step->tasks;
+}
 
 /* What prepare may use. */
 typedef struct ert_prepare {
@@ -90,8 +93,9 @@ typedef struct ert_prepare {
 typedef struct ert_kernel {
   const char *name;
   /* Proves every operand and attribute, so that run cannot touch memory outside its tensors for any input values.
-   * Sets step->tasks and step->scratch_bytes, and step->state through ert_state. Errors through ert_reject. What it
-   * need not prove: outputs overlap no other operand, but for those that ert_allow_in_place names. */
+   * Sets step->tasks and step->scratch_bytes, step->rounds only where workers > 1, and step->state through ert_state.
+   * Errors through ert_reject. What it need not prove: outputs overlap no other operand, but for those that
+   * ert_allow_in_place names. */
   edgert_status (*prepare)(ert_prepare *p);
   /* Executes tasks [begin, end), in order. Those of a round write disjoint parts of the outputs and give the same bits in
    * any partition. */

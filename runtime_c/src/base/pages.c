@@ -6,10 +6,7 @@
 #include "base/checked.h"
 #include "base/fault.h"
 
-enum {
-  HUGE = 2 << 20, /* of most systems; where they are larger, or there are none, it is only an alignment */
-  PAGE = 4096,    /* or more */
-};
+enum { PAGE = 4096 }; /* or more */
 
 __attribute__((no_sanitize("address"))) /* they need not be taken (base/room.c) */
 void ert_pages_touch(const uint8_t *begin, const uint8_t *end) {
@@ -22,7 +19,7 @@ void ert_pages_appear(uint8_t *begin, uint8_t *end) {
 
 edgert_status ert_pages_open(size_t bytes, const char *what, ert_pages *out) {
   *out = (ert_pages){NULL, 0, NULL, 0};
-  const size_t page = bytes > ERT_PAGES_SMALL ? HUGE : PAGE;
+  const size_t page = bytes > ERT_PAGES_SMALL ? ERT_PAGES_HUGE : PAGE;
   size_t whole, mapped;
   void *mapping = MAP_FAILED;
   /* What the alignment leaves over stays address space. */
@@ -33,7 +30,7 @@ edgert_status ert_pages_open(size_t bytes, const char *what, ert_pages *out) {
     return ert_fail(EDGERT_ERROR_OUT_OF_MEMORY, ert_format("%s: %zu bytes", what, bytes).s, NULL, NULL);
   uint8_t *data = (uint8_t *)mapping + ERT_PAGES_BESIDE;
   data += -(uintptr_t)data % page;
-  if (page == HUGE) (void)madvise(data, whole, MADV_HUGEPAGE);
+  if (page == ERT_PAGES_HUGE) (void)madvise(data, whole, MADV_HUGEPAGE);
   ert_pages_touch(data - ERT_PAGES_BESIDE, data);
   ert_pages_touch(data + whole, data + whole + ERT_PAGES_BESIDE);
   *out = (ert_pages){data, whole, mapping, mapped};

@@ -9,6 +9,7 @@
 
 enum {
   ERT_PAGES_SMALL = 256 << 10, /* blocks that are no larger have small pages: fewer take less time than one huge page */
+  ERT_PAGES_HUGE = 2 << 20,    /* of most systems; where they are larger, or there are none, it is only an alignment */
   ERT_PAGES_BESIDE = 16 << 10, /* of what is read beside a block */
 };
 

@@ -160,17 +160,13 @@ static int64_t packed_floats(const ert_recurrent *s, const ert_tensor *weights) 
   return weights->layout == ERT_LAYOUT_PLANAR ? (s->rows + 15) / 16 * 16 * weights->shape[2] : 0;
 }
 
-/* Tasks that go on from round to round keep what they have in the step's state. */
-static edgert_status prepare_rounds(ert_prepare *p, ert_recurrent *s) {
+/* Memory for tasks that go on from round to round. */
+static edgert_status take_rounds(ert_prepare *p, ert_recurrent *s) {
   const int64_t bands = s->directions * s->bands, tasks = bands * s->pieces;
-  const size_t head = (sizeof *s + 63) / 64 * 64 + (sizeof *s->shared * (size_t)tasks + 63) / 64 * 64;
-  size_t floats = (size_t)(tasks * own_floats(s) + bands * state_floats(s)), bytes;
-  if (!ert_multiply(floats, sizeof(float), &bytes) || !ert_add(bytes, head, &bytes)) bytes = SIZE_MAX;
-  void *memory;
-  ERT_TRY(ert_state(p, bytes, &memory));
-  s->shared = (ert_recurrent_band *)((uint8_t *)memory + (sizeof *s + 63) / 64 * 64);
-  s->space = (float *)((uint8_t *)memory + head);
-  *(ert_recurrent *)memory = *s;
+  size_t bytes;
+  if (!ert_multiply((size_t)(tasks * own_floats(s) + bands * state_floats(s)), sizeof(float), &bytes)) bytes = SIZE_MAX;
+  ERT_TRY(ert_state(p, (size_t)tasks * sizeof *s->shared, (void **)&s->shared));
+  ERT_TRY(ert_state(p, bytes, (void **)&s->space));
   p->step->rounds = 1 + s->time * s->phases;
   p->step->tasks = p->step->rounds * tasks;
   return EDGERT_OK;
@@ -182,10 +178,11 @@ static edgert_status prepare(ert_prepare *p, bool sliced) {
   ERT_TRY(check_operands(p, &s));
   cut(&s, p->workers);
   s.pieces = pieces_of(p, &s);
-  if (s.pieces > 1) return prepare_rounds(p, &s);
+  if (s.pieces > 1) ERT_TRY(take_rounds(p, &s));
   void *memory;
   ERT_TRY(ert_state(p, sizeof s, &memory));
   *(ert_recurrent *)memory = s;
+  if (s.pieces > 1) return EDGERT_OK;
   const int64_t packed = sliced ? 0 : packed_floats(&s, p->step->in[IN_W]) + packed_floats(&s, p->step->in[IN_R]);
   p->step->scratch_bytes = sizeof(float) * (size_t)(own_floats(&s) + state_floats(&s) + packed);
   const bool nothing = p->step->out[0]->elements == 0 && p->step->n_out == 1;
@@ -359,7 +356,7 @@ static void run_round(const ert_step *step, const ert_recurrent *s, int64_t roun
 
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   const ert_recurrent *s = step->state;
-  const int64_t round_tasks = step->rounds > 0 ? step->tasks / step->rounds : 0;
+  const int64_t round_tasks = ert_round_tasks(step);
   for (int64_t task = begin; task < end; ++task) {
     if (step->rounds > 0) {
       run_round(step, s, task / round_tasks, task % round_tasks);

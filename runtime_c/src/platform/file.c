@@ -9,8 +9,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
-
-enum { LARGE = 2 << 20 }; /* bytes of the large pages of most systems */
+#include "base/pages.h"
 
 static edgert_status fail(const char *path, const char *what, int error) {
   return ert_fail(EDGERT_ERROR_IO, ert_format("%.180s", path).s, NULL, ert_format("%s: %s", what, strerror(error)).s);
@@ -28,7 +27,7 @@ static edgert_status map_descriptor(int descriptor, const char *path, ert_mappin
   if (!ert_fault(ERT_OPERATION_MAP)) data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
   if (data == MAP_FAILED) return fail(path, "cannot be mapped", errno);
   /* Where the system has large pages for files, reading them from disk takes less time, and mapping them hardly any. */
-  if (bytes >= LARGE) (void)madvise(data, bytes, MADV_HUGEPAGE);
+  if (bytes >= ERT_PAGES_HUGE) (void)madvise(data, bytes, MADV_HUGEPAGE);
   *out = (ert_mapping){data, bytes};
   return EDGERT_OK;
 }

@@ -5,11 +5,11 @@
 /* Runs tasks of a step, in all its rounds. */
 static void run_tasks(ert_pool *pool, uint32_t worker, const ert_work *w, void *scratch) {
   const ert_step *step = w->step;
-  const int64_t round_tasks = step->rounds > 0 ? step->tasks / step->rounds : 0;
+  const int64_t tasks = ert_round_tasks(step);
   step->kernel->run(step, w->begin, w->end, scratch);
   for (int64_t round = 1; round < step->rounds; round++) {
     ert_pool_barrier(pool, worker);
-    step->kernel->run(step, w->begin + round * round_tasks, w->end + round * round_tasks, scratch);
+    step->kernel->run(step, w->begin + round * tasks, w->end + round * tasks, scratch);
   }
 }
 

@@ -31,7 +31,7 @@ static void add_step(lists *l, const ert_step *step, ert_turn turn) {
     if (step->tasks > 0) add(l, ert_turn_worker(turn, l->workers), step, 0, step->tasks);
     return;
   }
-  const int64_t tasks = step->rounds > 0 ? step->tasks / step->rounds : step->tasks;
+  const int64_t tasks = ert_round_tasks(step);
   const int64_t each = tasks / l->workers, more = tasks % l->workers; /* the first `more` workers take one more */
   int64_t begin = 0;
   for (uint32_t worker = 0; worker < l->workers; worker++) {
