@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from packer.ir import Box, Graph, TensorType, extents_of
-from packer.ir.ops import Binary, Concat, Dependence, Expand, Part, Reshape, Slice, Tile, Transpose
+from packer.ir.ops import Binary, Concat, Conv, Dependence, Expand, Part, Reshape, Slice, Tile, Transpose
 from packer.planner.costs import Costs
 from packer.planner.cuts import Cut, Cuts
 from packer.planner.places import Places
@@ -26,9 +26,9 @@ __all__ = ["Choice", "Term", "choices_of"]
 
 TILE_AXIS = 2  # the first spatial dimension: rows of an image
 MOST_STREAMED = 4  # nodes that stream into one another
-_MET = 0.2  # of the time of a line from one core to another: to write one that both write, and to read it; measured
+_MET = 0.2  # of the time of a line from one core to another: one that both write, or that was fetched ahead; measured
 TERM_BLOCK = 16  # input channels are cut between blocks
-_STRIDED = Concat | Expand | Slice | Tile | Transpose  # parts of them read places of the whole input
+_STRIDED = Concat | Expand | Reshape | Slice | Tile | Transpose  # parts of them read places of the whole input
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +169,9 @@ class _Nodes:
             busy = [0.0] * len(self.speeds)
             for core, which in zip(cores, cut.which, strict=True):
                 busy[core] += known[which]
-            if cut.met and form.outputs[0] is Layout.PLANAR and not streams_out:
-                met = _MET * cut.met * self.target.machine.transfer_seconds
+            lines = cut.met + (cut.ahead if self.goes_through(v) else 0)
+            if lines and form.outputs[0] is Layout.PLANAR and not streams_out:
+                met = _MET * lines * self.target.machine.transfer_seconds
                 busy = [seconds + met if seconds else 0.0 for seconds in busy]
             if shared:
                 busy = [busy[0] / sum(self.speeds)] * len(self.speeds)
@@ -211,6 +212,11 @@ class _Nodes:
                 distances.append(own[i] + since // active)
         distances += [around if streams_out else 2 * around] * len(work.outputs)
         return share * self.costs.seconds(work, form, numbers, distances, core, active)
+
+    def goes_through(self, v: int) -> bool:
+        """Whether node v goes through its planes one after the other; other convolutions have a tile of all of them."""
+        node = self.graph.nodes[v]
+        return not isinstance(node.op, Conv) or self.graph.type(node.inputs[1] or "").shape[1] == 1
 
     # ---- depth-first tiles ----
 

@@ -22,8 +22,8 @@ class Cut:
     """`parts` are the sub-operators of the pieces of `split` (None: the whole node). `works` are what they compute, all
     that takes the same time once, each with its number and a core that computes it; `which` tells for each piece which
     of them. `torn` are the inputs of which a part reads a part of a block of channels. `met` are the cache lines of a
-    planar output that a core shares with others, of the core that has most. Cuts of the same pieces have the same
-    `state`."""
+    planar output that a core shares with others, `ahead` those of others that are fetched ahead at the end of each run
+    of its own, both of the core that has most. Cuts of the same pieces have the same `state`."""
 
     split: Split
     parts: tuple[Part | None, ...]
@@ -31,6 +31,7 @@ class Cut:
     which: tuple[int, ...]
     torn: tuple[int, ...]
     met: int
+    ahead: float
     state: int
 
 
@@ -43,7 +44,7 @@ class Cuts:
         self.speeds = speeds
         self._of: dict[tuple[object, ...], tuple[Cut, ...]] = {}  # of nodes that are alike
         self._states: dict[tuple[object, ...], int] = {}
-        self._met: dict[tuple[int, TensorType], int] = {}  # by state and output
+        self._met: dict[tuple[int, TensorType], tuple[int, float]] = {}  # and `ahead`, by state and output
 
     def grain(self, node: Node) -> tuple[int, ...]:
         """For each dimension of a node's first output, what all its cuts are multiples of."""
@@ -100,7 +101,7 @@ class Cuts:
         met = self._met.get((state, output))
         if met is None:
             met = self._met[state, output] = _met(split, output)
-        return Cut(split, parts, tuple(works), tuple(which), self._torn(node, parts), met, state)
+        return Cut(split, parts, tuple(works), tuple(which), self._torn(node, parts), *met, state)
 
     def _torn(self, node: Node, parts: Sequence[Part | None]) -> tuple[int, ...]:
         found = []
@@ -114,24 +115,28 @@ class Cuts:
         return tuple(found)
 
 
-def _met(split: Split, type: TensorType) -> int:
-    """How many lines of a planar tensor the core that has most of them shares with others."""
+def _met(split: Split, type: TensorType) -> tuple[int, float]:
+    """How many lines of a planar tensor the core that has most of them shares with others; and how many of others'
+    lines are fetched ahead of those who go through each run of neighbours in turn."""
     boxes: dict[int, list[tuple[int, int]]] = {}  # around all of each core
     for piece in split.pieces:
         around = boxes.setdefault(piece.core, list(piece.box))
         boxes[piece.core] = [(min(a, c), max(b, d)) for (a, b), (c, d) in zip(around, piece.box, strict=True)]
-    most = 0
+    most, most_ahead = 0, 0.0
     for box in boxes.values() if len(boxes) > 1 else ():
-        planes, met = 1, 0
+        runs, met, ahead = 1, 0, 0.0
         for axis, (span, extent) in enumerate(zip(box, type.shape, strict=True)):
             below = math.prod(type.shape[axis + 1 :]) * type.dtype.bytes
+            lines = (span[1] - span[0]) * below / _LINE
             for at in span:
-                apart = at % extent == 0 or (at * below % _LINE == 0 and extent * below % _LINE == 0)
-                met += 0 if apart else planes
-            planes *= span[1] - span[0]
-        most = max(most, met)
-    return most
+                apart = at * below % _LINE == 0 and extent * below % _LINE == 0
+                met += 0 if at % extent == 0 or apart else runs
+                ahead += 0.0 if at % extent == 0 else runs * min(lines / _AHEAD_AFTER, _MOST_AHEAD)
+            runs *= span[1] - span[0]
+        most, most_ahead = max(most, met), max(most_ahead, ahead)
+    return most, most_ahead
 
 
 _LINE = 64  # bytes
+_AHEAD_AFTER, _MOST_AHEAD = 7, 8  # lines of a run for each that is fetched ahead, and how many are at most; measured
 _NOTHING = ((1, 0),)

@@ -403,7 +403,9 @@ def copy_attributes(graph: Graph, node: Node, box: Box) -> tuple[Attribute, ...]
         shape = tuple(extent for pair in zip(op.repeats, source, strict=True) for extent in pair)
         strides = tuple(stride for own in strides for stride in (0, own))
     else:
-        shape, strides = (int(np.prod(source, dtype=np.int64)),), (1,)
+        assert isinstance(op, Reshape)
+        shape = op.shape
+        strides = tuple(int(np.prod(shape[i + 1 :], dtype=np.int64)) for i in range(len(shape)))
     output = graph.type(node.outputs[0])
     if len(shape) == output.rank:
         offset += sum(begin * stride for (begin, _), stride in zip(box, strides, strict=True))

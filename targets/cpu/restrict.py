@@ -27,6 +27,7 @@ from packer.ir.ops import (
     QuantizedConv,
     QuantizeLinear,
     Reduce,
+    Reshape,
     Resize,
     ScaleShift,
     Slice,
@@ -56,8 +57,8 @@ _ROW, _COLUMN = (
 # Operators whose kernels take views with gaps.
 _TAKES_VIEWS = (
     Binary | Cast | Concat | Conv | ConvTranspose | DequantizeLinear | Expand | LpNormalize | Lrn | MatMul | Normalize
-    | Pad | Pool | IntegerConv | QuantizedConv | QuantizeLinear | Reduce | Resize | ScaleShift | Slice | Softmax
-    | Transpose | Unary | Where
+    | Pad | Pool | IntegerConv | QuantizedConv | QuantizeLinear | Reduce | Reshape | Resize | ScaleShift | Slice
+    | Softmax | Transpose | Unary | Where
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from packer.ir.ops.base import Dependence, Op, Part
-from packer.ir.ops.region import broadcast_box, full_along, pointwise, widened
+from packer.ir.ops.region import alike, broadcast_box, full_along, pointwise, widened
 from packer.ir.ops.shape import (
     broadcast,
     expect,
@@ -21,7 +21,7 @@ from packer.ir.ops.shape import (
     operands,
     with_shape,
 )
-from packer.ir.types import Box, TensorType, extents_of
+from packer.ir.types import Box, TensorType, extents_of, whole
 
 __all__ = ["Concat", "Expand", "Pad", "Reshape", "Slice", "Tile", "Transpose"]
 
@@ -38,6 +38,28 @@ class Reshape(Op):
         expect(min(self.shape, default=0) >= 0, "a static shape", self.shape)
         expect(math.prod(self.shape) == x.elements, f"a shape of {x.elements} elements for {x}", self.shape)
         return (with_shape(x, self.shape),)
+
+    def dependence(self, inputs: Sequence[TensorType | None]) -> tuple[Dependence, ...]:
+        (x,), _ = operands(inputs, 1)
+        found = [Dependence.POINTWISE if extent == 1 else Dependence.FULL for extent in self.shape]
+        for _, (axis, _), whole_group in alike(x.shape, self.shape):
+            found[axis] = Dependence.POINTWISE if whole_group else Dependence.REGION
+        return tuple(found)
+
+    def grain(self, inputs: Sequence[TensorType | None]) -> tuple[int, ...]:
+        (x,), _ = operands(inputs, 1)
+        found = [1] * len(self.shape)
+        for (_, step), (axis, own), _ in alike(x.shape, self.shape):
+            found[axis] = math.lcm(step, own) // own
+        return tuple(found)
+
+    def part(self, box: Box, inputs: Sequence[TensorType | None]) -> Part:
+        (x,), _ = operands(inputs, 1)
+        read = list(whole(x))
+        for (axis, step), (result, own), _ in alike(x.shape, self.shape):
+            begin, end = box[result]
+            read[axis] = (begin * own // step, end * own // step)
+        return Part(Reshape(extents_of(box)), (tuple(read),), box)
 
     def reference(self, x: np.ndarray) -> tuple[np.ndarray, ...]:
         return (x.reshape(self.shape),)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
+from math import prod
 
 import numpy as np
 import pytest
@@ -237,6 +239,17 @@ def transpose(rng: Rng) -> Case:
     return ops.Transpose(tuple(rng.permutation(4).tolist())), [grid(rng, *shape_of(rng, 4))]
 
 
+def reshape(rng: Rng) -> Case:
+    """Shapes that have neighbours in common, or parts of them, and some of extent 1."""
+    factors = ints(rng, 1, 5, 5)
+
+    def merged() -> tuple[int, ...]:
+        ends = sorted({*rng.choice(range(1, 5), int(rng.integers(0, 5)), replace=False).tolist(), 5})
+        return tuple(prod(factors[begin:end]) for begin, end in pairwise((0, *ends)))
+
+    return ops.Reshape(merged()), [grid(rng, *merged())]
+
+
 def slice_(rng: Rng) -> Case:
     shape = ints(rng, 1, 9, 3)
     steps = [int(rng.choice([1, 1, 2, 3, -1, -2])) for _ in shape]
@@ -284,8 +297,8 @@ def gather(rng: Rng) -> Case:
 CASES: tuple[Callable[[Rng], Case], ...] = (
     quantized_conv, quantized_matmul, integer_conv, integer_matmul,
     conv, conv_transpose, pool, unary, binary, where, scale_shift, cast, quantize, dequantize, softmax, reduce,
-    arg_reduce, cum_sum, normalize, lp_normalize, lrn, matmul, concat, transpose, slice_, expand, tile, pad, resize,
-    gather,
+    arg_reduce, cum_sum, normalize, lp_normalize, lrn, matmul, concat, transpose, reshape, slice_, expand, tile, pad,
+    resize, gather,
 )  # fmt: skip
 ROUNDS = ("softmax", "normalize", "lp_normalize", "resize")  # numpy adds up in an order that depends on the shape
 
@@ -322,7 +335,7 @@ def test_every_piece_of_a_pool() -> None:
     assert past >= 10
 
 
-EXACT = (conv, conv_transpose, pool, lrn, matmul, concat, transpose, slice_, expand, pad)
+EXACT = (conv, conv_transpose, pool, lrn, matmul, concat, transpose, reshape, slice_, expand, pad)
 
 
 @pytest.mark.parametrize("case", EXACT, ids=lambda case: case.__name__.strip("_"))
@@ -399,7 +412,24 @@ def test_classes() -> None:
     assert ops.Reduce("mean", (2, 3)).dependence([x]) == (POINTWISE, POINTWISE, FULL, FULL)
     assert ops.Reduce("mean", (2, 3), False).dependence([x]) == (POINTWISE, POINTWISE)
     assert ops.Concat(1).dependence([x, x]) == (POINTWISE, REGION, POINTWISE, POINTWISE)
-    assert ops.Reshape((8, 81)).dependence([x]) == (FULL, FULL)
+
+
+def test_a_change_of_shape_is_cut_where_both_shapes_have_the_same_blocks() -> None:
+    x = type_of(np.zeros((1, 8, 9, 9), np.float32))
+    for shape, classes, grain in (
+        ((8, 81), (POINTWISE, REGION), (1, 9)),
+        ((1, 2, 4, 9, 9), (POINTWISE, REGION, FULL, POINTWISE, POINTWISE), (1, 1, 1, 1, 1)),
+        ((4, 18, 9), (REGION, FULL, POINTWISE), (1, 1, 1)),
+        ((12, 54), (REGION, FULL), (3, 1)),  # of 54 elements, and channels have 81
+        ((648,), (REGION,), (81,)),
+        ((648, 1), (REGION, POINTWISE), (81, 1)),
+    ):
+        op = ops.Reshape(shape)
+        assert (op.dependence([x]), op.grain([x])) == (classes, grain), shape
+    part = ops.Reshape((1, 2, 4, 9, 9)).part(((0, 1), (1, 2), (0, 4), (2, 5), (0, 9)), [x])
+    assert part.op == ops.Reshape((1, 1, 4, 3, 9))
+    assert part.reads == (((0, 1), (4, 8), (2, 5), (0, 9)),)
+    assert ops.Reshape((0, 4)).dependence([type_of(np.zeros((2, 0), np.float32))]) == (FULL, FULL)
 
 
 # ---- operators that are not cut ----
@@ -407,7 +437,6 @@ def test_classes() -> None:
 X = np.ones((2, 3, 4), np.float32)
 INDEX = np.zeros((2, 3, 4), np.int64)
 UNCUT: tuple[Case, ...] = (
-    (ops.Reshape((6, 4)), [X]),
     (ops.GatherElements(1), [X, INDEX]),
     (ops.GatherND(1), [X, np.zeros((2, 1), np.int64)]),
     (ops.ScatterElements(1), [X, INDEX, X]),
