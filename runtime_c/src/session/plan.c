@@ -183,7 +183,7 @@ edgert_status ert_plan_expect_apart(const ert_plan *plan, ert_table program, con
     ert_region written = ert_region_of(tensors, (uint32_t)(y - plan->tensors));
     for (uint32_t i = 0; i < step->n_in + o; i++) {
       const ert_tensor *x = i < step->n_in ? step->in[i] : step->out[i - step->n_in];
-      if (!x) continue;
+      if (!x || x->constant) continue; /* those of segments, which no step writes */
       ert_region other = ert_region_of(tensors, (uint32_t)(x - plan->tensors));
       if (ert_regions_apart(&written, &other)) continue;
       bool allowed = o == 0 && i < 32 && (p->in_place >> i & 1);
