@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from packer.bundle.schema import load_schema
+from packer.bundle.writer import MAJOR, MINOR
 from packer.ir import DType, ops
 from packer.ir.ops import (
     Activation,
@@ -36,6 +37,13 @@ NAMED = dict(re.findall(r"^\| `(\w+)` \|.*\|(.*)\|$", TEXT, re.MULTILINE))  # ke
 def test_fields_in_order(table) -> None:  # type: ignore[no-untyped-def]
     for number, field in enumerate(table.fields):
         assert re.search(rf"^\| {number} \| `{field.name}` \|", TEXT, re.MULTILINE), f"{table.name}.{field.name}"
+
+
+def test_version() -> None:
+    assert TEXT.startswith(f"# The bundle format, version {MAJOR}.{MINOR}\n")
+    assert f"| 8 | u16 | major version | {MAJOR}, else" in TEXT
+    assert f"| 10 | u16 | minor version | {MINOR}; " in TEXT
+    assert re.findall(r"^- Version (\d+\.\d+) ", TEXT, re.MULTILINE) == [f"{MAJOR}.{i}" for i in range(1, MINOR + 1)]
 
 
 def test_every_kernel_of_the_library_is_described() -> None:

@@ -155,12 +155,6 @@ typedef struct unrolled_task {
   const float *x;                   /* the group's first channel */
 } unrolled_task;
 
-/* The frame that the memory for instructions has, which strips and groups share; no body if it has none. */
-typedef struct unrolled_framed {
-  bool first, last; /* whether it is that of the first tile, and the last one */
-  uint8_t *body;    /* behind it */
-} unrolled_framed;
-
 static void copy_tile(const unrolled_state *s, const unrolled_task *task, int64_t tile, const ert_sparse_run *runs,
                       size_t n_runs, float *to) {
   const int64_t first = tile * s->s.tile;
@@ -264,15 +258,9 @@ static void run_groups(unrolled_part *p, int64_t first, int64_t end) {
   }
 }
 
-static uint8_t *body_behind_frame(const unrolled_state *s, const ert_unrolled *u, unrolled_framed *framed) {
-  if (!framed->body || framed->first != u->first || framed->last != u->last)
-    *framed = (unrolled_framed){u->first, u->last, s->simd->unrolled_frame(u)};
-  return framed->body;
-}
-
 /* Groups of filters [first, end) of a strip, counted among those of the convolution's group. */
 static void run_strip(const unrolled_state *s, const ert_step *step, const unrolled_task *task, int64_t first,
-                      int64_t end, uint8_t *scratch, unrolled_framed *framed) {
+                      int64_t end, uint8_t *scratch) {
   const ert_unrolled_geometry *g = &s->s;
   const ert_tensor *bias = operand(step, ERT_UNROLLED_BIAS), *residual = operand(step, ERT_UNROLLED_RESIDUAL);
   ert_unrolled_vector *vectors = (ert_unrolled_vector *)(void *)(scratch + s->vectors_at);
@@ -318,7 +306,7 @@ static void run_strip(const unrolled_state *s, const ert_step *step, const unrol
       u->x = task->x + channel * s->x.channel + task->depth * g->g.stride[0] * s->x.plane + task->row * s->x.row;
     else
       copy_tile(s, task, part.tile, runs, n_runs, inputs);
-    if (u->code) u->body = body_behind_frame(s, u, framed);
+    if (u->code) u->body = s->simd->unrolled_frame(u);
     run_groups(&part, first, end);
   }
 }
@@ -327,7 +315,6 @@ static void unrolled_run(const ert_step *step, int64_t begin, int64_t end, void 
   if (begin == end) return; /* an empty output has no state */
   const unrolled_state *s = step->state;
   const ert_conv_geometry *g = &s->s.g;
-  unrolled_framed framed = {0};
   for (int64_t i = begin; i < end; i++) {
     const int64_t run = i % s->runs, strip = i / s->runs % s->s.strips;
     int64_t rest = i / s->runs / s->s.strips;
@@ -338,7 +325,7 @@ static void unrolled_run(const ert_step *step, int64_t begin, int64_t end, void 
     task.x = (const float *)step->in[ERT_UNROLLED_X]->data + task.image * s->x.image +
              task.group * g->channels * s->x.channel;
     const int64_t *ends = s->ends + task.group * s->runs;
-    run_strip(s, step, &task, run > 0 ? ends[run - 1] : 0, ends[run], scratch, &framed);
+    run_strip(s, step, &task, run > 0 ? ends[run - 1] : 0, ends[run], scratch);
   }
 }
 

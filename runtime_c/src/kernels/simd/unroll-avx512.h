@@ -110,7 +110,18 @@ typedef struct unrolled_frame {
   uint8_t *whole, *part;          /* where 28 sums are ended, of a vector whose lanes are all valid or not */
   size_t each[2];                 /* bytes for one of them */
   uint8_t *begin;                 /* where 28 sums are begun */
+  uint8_t *end;
+  const uint8_t *at; /* where it was made, of which kind, for how many taps */
+  uint32_t kind;
+  size_t taps;
 } unrolled_frame;
+
+/* All that frames differ by but the taps; never 0. */
+static uint32_t unrolled_kind(const ert_unrolled *u) {
+  return 1u | (uint32_t)u->first << 1 | (uint32_t)u->last << 2 | (uint32_t)u->together << 3 |
+         (uint32_t)(u->bias != NULL) << 4 | (uint32_t)(u->residual != NULL) << 5 | (uint32_t)(u->lo > -INFINITY) << 6 |
+         (uint32_t)(u->hi < INFINITY) << 7;
+}
 
 /* Registers of the calls, those of a vector and those of a group. */
 static uint8_t *unrolled_enter(const ert_unrolled *u, unrolled_frame *f, uint8_t *p) {
@@ -192,8 +203,11 @@ static uint8_t *unrolled_finish(const ert_unrolled *u, uint8_t *p, bool whole) {
   return p;
 }
 
+/* The frame that is there, if it is one of this kind: strips, groups and steps often have the same. */
 static uint8_t *unrolled_make_frame(const ert_unrolled *u) {
   unrolled_frame *f = (unrolled_frame *)(void *)u->code;
+  if (f->kind == unrolled_kind(u) && f->taps == u->taps && f->at == u->code) return f->end;
+  f->kind = unrolled_kind(u), f->taps = u->taps, f->at = u->code;
   uint8_t *p = unrolled_enter(u, f, u->code + sizeof *f);
   f->whole = p;
   p = unrolled_finish(u, p, true);
@@ -205,7 +219,7 @@ static uint8_t *unrolled_make_frame(const ert_unrolled *u) {
   for (int i = ERT_UNROLLED_FILTERS - 1; i >= 0; i--) p = unrolled_evex(p, unrolled_xor, i, i, -1 - i, 0, 0);
   p = UNROLLED_PUT(p, "\x41\xff\x67"); /* jmp [r15 + body] */
   *p++ = (uint8_t)offsetof(unrolled_call, body);
-  return p;
+  return f->end = p;
 }
 
 /* Behind the products: masks and limits, and on to where the sums are ended. */
