@@ -129,14 +129,15 @@ def _met(split: Split, type: TensorType) -> tuple[int, float]:
             below = math.prod(type.shape[axis + 1 :]) * type.dtype.bytes
             lines = (span[1] - span[0]) * below / _LINE
             for at in span:
-                apart = at * below % _LINE == 0 and extent * below % _LINE == 0
-                met += 0 if at % extent == 0 or apart else runs
-                ahead += 0.0 if at % extent == 0 else runs * min(lines / _AHEAD_AFTER, _MOST_AHEAD)
+                if at % extent:
+                    apart = at * below % _LINE == 0 and extent * below % _LINE == 0
+                    met += 0 if apart else runs
+                    ahead += runs * min(lines / _AHEAD_AFTER, _MOST_AHEAD)
             runs *= span[1] - span[0]
         most, most_ahead = max(most, met), max(most_ahead, ahead)
     return most, most_ahead
 
 
 _LINE = 64  # bytes
-_AHEAD_AFTER, _MOST_AHEAD = 7, 8  # lines of a run for each that is fetched ahead, and how many are at most; measured
+_AHEAD_AFTER, _MOST_AHEAD = 7, 8  # a run's lines for each that is fetched ahead, and how many at most; measured
 _NOTHING = ((1, 0),)

@@ -385,8 +385,7 @@ def _copy(graph: Graph, node: Node) -> Lowered:
 def copy_attributes(graph: Graph, node: Node, box: Box) -> tuple[Attribute, ...]:
     """Where the elements of a box of the output lie in the input: offset, extents and strides."""
     op, source = node.op, graph.type(node.inputs[0] or "").shape
-    strides = tuple(int(np.prod(source[i + 1 :], dtype=np.int64)) for i in range(len(source)))
-    offset = 0
+    strides, offset = _row_major(source), 0
     shape: tuple[int, ...]
     if isinstance(op, Transpose):
         shape, strides = tuple(source[p] for p in op.perm), tuple(strides[p] for p in op.perm)
@@ -404,8 +403,7 @@ def copy_attributes(graph: Graph, node: Node, box: Box) -> tuple[Attribute, ...]
         strides = tuple(stride for own in strides for stride in (0, own))
     else:
         assert isinstance(op, Reshape)
-        shape = op.shape
-        strides = tuple(int(np.prod(shape[i + 1 :], dtype=np.int64)) for i in range(len(shape)))
+        shape, strides = op.shape, _row_major(op.shape)
     output = graph.type(node.outputs[0])
     if len(shape) == output.rank:
         offset += sum(begin * stride for (begin, _), stride in zip(box, strides, strict=True))
@@ -416,6 +414,10 @@ def copy_attributes(graph: Graph, node: Node, box: Box) -> tuple[Attribute, ...]
         Attribute("shape", ints=shape),
         Attribute("strides", ints=strides),
     )
+
+
+def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
 def _collapse(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:

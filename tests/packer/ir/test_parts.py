@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
-from math import prod
 
 import numpy as np
 import pytest
@@ -245,7 +244,7 @@ def reshape(rng: Rng) -> Case:
 
     def merged() -> tuple[int, ...]:
         ends = sorted({*rng.choice(range(1, 5), int(rng.integers(0, 5)), replace=False).tolist(), 5})
-        return tuple(prod(factors[begin:end]) for begin, end in pairwise((0, *ends)))
+        return tuple(math.prod(factors[begin:end]) for begin, end in itertools.pairwise((0, *ends)))
 
     return ops.Reshape(merged()), [grid(rng, *merged())]
 
