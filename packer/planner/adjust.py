@@ -72,17 +72,13 @@ class Adjust:
             pieces = reorder_pieces(type, split, self._speeds)
             if destination not in (Layout.PLANAR, Layout.BLOCK16):
                 pieces = (Piece(0, whole(type)),)
-            return max(
-                self.costs.reorder(TensorType(type.dtype, shape), source, destination, core, len(pieces))
-                for shape, core in self._once(lambda: self._kinds(pieces), pieces)
-            )
+            busy: dict[int, float] = dict.fromkeys((piece.core for piece in pieces), 0.0)
+            for piece in pieces:
+                part = TensorType(type.dtype, extents_of(piece.box))
+                busy[piece.core] += self.costs.reorder(part, source, destination, piece.core, len(busy))
+            return max(busy.values())
 
         return self._once(seconds, split, type, source, destination)
-
-    def _kinds(self, pieces: Sequence[Piece]) -> list[tuple[tuple[int, ...], int]]:
-        """The different shapes of pieces on cores of different speeds, and one of those cores."""
-        kinds = {(extents_of(piece.box), self._speeds[piece.core]): piece.core for piece in pieces}
-        return [(shape, core) for (shape, _), core in kinds.items()]
 
     def moves(self, type: TensorType, given: Sequence[Split], needed: Sequence[np.ndarray]) -> np.ndarray:
         """Seconds [given, needed] that it takes the cores to get what they need of a value, as `read` tells, and did

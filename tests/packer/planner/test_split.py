@@ -158,3 +158,15 @@ def test_who_changes_a_layout() -> None:
     assert [piece.box for piece in reorder_pieces(small, None, (1.0, 1.0))] == [whole(small)]
     torn = Split("C2", (Piece(0, ((0, 1), (0, 1), (0, 2), (0, 2))), Piece(1, ((0, 1), (1, 2), (0, 2), (0, 2)))))
     assert [piece.box for piece in reorder_pieces(small, torn, (1.0, 1.0))] == [whole(small)], "blocks are not cut"
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_change_of_layout_costs_all_tiles_of_a_core(cores: int) -> None:
+    type, count = image(1, 32, 64, 64), 4
+    spans = [(64 * i // (cores * count), 64 * (i + 1) // (cores * count)) for i in range(cores * count)]
+    tiles = tuple(Piece(i // count, ((0, 1), (0, 32), span, (0, 64))) for i, span in enumerate(spans))
+    costs = Costs(TARGET.on(TARGET.machine.sized(cores)))
+    tile = image(*extents_of(tiles[0].box))
+    one = costs.reorder(tile, Layout.BLOCK16, Layout.PLANAR, 0, cores)
+    found = Adjust(costs, cores).layouts(type, Split("tiles", tiles), Layout.BLOCK16, Layout.PLANAR)
+    assert found == pytest.approx(count * one)
