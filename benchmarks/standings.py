@@ -35,9 +35,9 @@ class Row:
 
     `floor_ms`: operations on weights other than zero at the peak of all threads. `page_in_ms`: to map our bundle and
     touch its pages, and those of as much new memory as a session has. Errors against float64: `error`, the largest of
-    the outputs, as a part of the largest output; `rms_error`, root mean square. `slow_turns` count though the cores
-    were far from each other, for want of better ones. `failed`: why the engine does not count, or nothing; then all
-    times are 0.
+    the outputs, as a part of the largest output; `rms_error`, root mean square. `slow_turns`, a start among them,
+    count though the cores were far from each other, for want of better ones. `failed`: why the engine does not count,
+    or nothing; then all times are 0.
     """
 
     network: str
