@@ -17,7 +17,7 @@ import numpy as np
 from packer.ir import Box, TensorType, extents_of, whole
 from packer.ir.ops import Dependence, Part
 from packer.planner.costs import Costs
-from packer.planner.split import NONE, SHARED, Piece, Split, splits
+from packer.planner.split import NONE, SHARED, Piece, Split, splits, together
 from targets.base import Layout, block_grain
 
 __all__ = ["IMPOSSIBLE", "Adjust", "reorder_pieces"]
@@ -28,7 +28,8 @@ _T = TypeVar("_T")
 
 
 def reorder_pieces(type: TensorType, split: Split | None, speeds: tuple[float, ...]) -> tuple[Piece, ...]:
-    """Who changes the layout of which part of a value: those who produced it, or else all cores evenly.
+    """Who changes the layout of which part of a value: those who produced it, all their tiles at once, or else all
+    cores evenly.
 
     `split` is None for an input of the graph, and one that cuts blocks of 16 is not followed. Small values are left to
     one core.
@@ -37,7 +38,7 @@ def reorder_pieces(type: TensorType, split: Split | None, speeds: tuple[float, .
     if split is not None and split.name not in (NONE, SHARED):
         torn = [begin % n for piece in split.pieces for (begin, _), n in zip(piece.box, grain, strict=True)]
         if not any(torn):
-            return split.pieces
+            return together(split.pieces)
     cores = speeds if type.bytes >= _WORTH_SHARING else speeds[:1]
     has_rows = type.rank > _ROWS and type.shape[_ROWS] > 1
     axes = [Dependence.FULL if has_rows and axis != _ROWS else Dependence.POINTWISE for axis in range(type.rank)]
@@ -72,13 +73,17 @@ class Adjust:
             pieces = reorder_pieces(type, split, self._speeds)
             if destination not in (Layout.PLANAR, Layout.BLOCK16):
                 pieces = (Piece(0, whole(type)),)
-            busy: dict[int, float] = dict.fromkeys((piece.core for piece in pieces), 0.0)
-            for piece in pieces:
-                part = TensorType(type.dtype, extents_of(piece.box))
-                busy[piece.core] += self.costs.reorder(part, source, destination, piece.core, len(busy))
-            return max(busy.values())
+            return max(
+                self.costs.reorder(TensorType(type.dtype, shape), source, destination, core, len(pieces))
+                for shape, core in self._once(lambda: self._kinds(pieces), pieces)
+            )
 
         return self._once(seconds, split, type, source, destination)
+
+    def _kinds(self, pieces: Sequence[Piece]) -> list[tuple[tuple[int, ...], int]]:
+        """The different shapes of pieces on cores of different speeds, and one of those cores."""
+        kinds = {(extents_of(piece.box), self._speeds[piece.core]): piece.core for piece in pieces}
+        return [(shape, core) for (shape, _), core in kinds.items()]
 
     def moves(self, type: TensorType, given: Sequence[Split], needed: Sequence[np.ndarray]) -> np.ndarray:
         """Seconds [given, needed] that it takes the cores to get what they need of a value, as `read` tells, and did

@@ -11,7 +11,7 @@ import numpy as np
 from packer.ir import Graph, Node, TensorType, extents_of
 from packer.ir.ops import Dependence, Part
 from packer.planner.costs import Costs, density_of, uneven, work_of
-from packer.planner.split import SHARED, Split, splits, weighed
+from packer.planner.split import SHARED, Split, splits, together, weighed
 from targets.base import Work
 
 __all__ = ["Cut", "Cuts"]
@@ -118,14 +118,11 @@ class Cuts:
 def _met(split: Split, type: TensorType) -> tuple[int, float]:
     """How many lines of a planar tensor the core that has most of them shares with others; and how many of others'
     lines are fetched ahead of those who go through each run of neighbours in turn."""
-    boxes: dict[int, list[tuple[int, int]]] = {}  # around all of each core
-    for piece in split.pieces:
-        around = boxes.setdefault(piece.core, list(piece.box))
-        boxes[piece.core] = [(min(a, c), max(b, d)) for (a, b), (c, d) in zip(around, piece.box, strict=True)]
+    pieces = together(split.pieces)
     most, most_ahead = 0, 0.0
-    for box in boxes.values() if len(boxes) > 1 else ():
+    for piece in pieces if len(pieces) > 1 else ():
         runs, met, ahead = 1, 0, 0.0
-        for axis, (span, extent) in enumerate(zip(box, type.shape, strict=True)):
+        for axis, (span, extent) in enumerate(zip(piece.box, type.shape, strict=True)):
             below = math.prod(type.shape[axis + 1 :]) * type.dtype.bytes
             lines = (span[1] - span[0]) * below / _LINE
             for at in span:

@@ -18,7 +18,7 @@ import numpy as np
 from packer.ir import Box, TensorType, whole
 from packer.ir.ops import Dependence
 
-__all__ = ["NONE", "SHARED", "Piece", "Split", "balanced", "evened", "splits", "weighed"]
+__all__ = ["NONE", "SHARED", "Piece", "Split", "balanced", "evened", "splits", "together", "weighed"]
 
 NONE, SHARED = "none", "shared"
 _ROWS = 2  # the first spatial axis
@@ -45,6 +45,15 @@ class Split:
 
     name: str
     pieces: tuple[Piece, ...]
+
+
+def together(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
+    """A piece for each core: the box around all of its own, which are its tiles."""
+    boxes: dict[int, Box] = {}
+    for piece in pieces:
+        before = boxes.get(piece.core, piece.box)
+        boxes[piece.core] = tuple((min(a, c), max(b, d)) for (a, b), (c, d) in zip(before, piece.box, strict=True))
+    return tuple(Piece(core, box) for core, box in boxes.items())
 
 
 @functools.lru_cache(maxsize=4096)

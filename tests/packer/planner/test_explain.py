@@ -150,6 +150,14 @@ def test_what_streams_is_compared_with_what_does_not() -> None:
     assert 0 < together < 12
 
 
+@pytest.mark.parametrize("cores", [1, 2])
+def test_nothing_streams_where_memory_is_as_fast_as_the_cache(cores: int) -> None:
+    """Tiles would have to change their layout in turn, and save nothing."""
+    first, second = streaming(cores, 200.0).choices
+    assert not first.streams_out
+    assert not second.takes
+
+
 def test_json_is_the_same_every_time_and_reads_back() -> None:
     for plan in (*random_plans(), streaming(2, 1.0)):
         text = plan.explain()

@@ -161,12 +161,12 @@ def test_who_changes_a_layout() -> None:
 
 
 @pytest.mark.parametrize("cores", [1, 2])
-def test_a_change_of_layout_costs_all_tiles_of_a_core(cores: int) -> None:
+def test_a_core_changes_the_layout_of_all_its_tiles_at_once(cores: int) -> None:
     type, count = image(1, 32, 64, 64), 4
     spans = [(64 * i // (cores * count), 64 * (i + 1) // (cores * count)) for i in range(cores * count)]
-    tiles = tuple(Piece(i // count, ((0, 1), (0, 32), span, (0, 64))) for i, span in enumerate(spans))
+    tiles = Split("tiles", tuple(Piece(i // count, ((0, 1), (0, 32), s, (0, 64))) for i, s in enumerate(spans)))
+    halves = [Piece(i, ((0, 1), (0, 32), (64 * i // cores, 64 * (i + 1) // cores), (0, 64))) for i in range(cores)]
+    assert reorder_pieces(type, tiles, (1.0,) * cores) == tuple(halves)
     costs = Costs(TARGET.on(TARGET.machine.sized(cores)))
-    tile = image(*extents_of(tiles[0].box))
-    one = costs.reorder(tile, Layout.BLOCK16, Layout.PLANAR, 0, cores)
-    found = Adjust(costs, cores).layouts(type, Split("tiles", tiles), Layout.BLOCK16, Layout.PLANAR)
-    assert found == pytest.approx(count * one)
+    expected = costs.reorder(image(*extents_of(halves[0].box)), Layout.BLOCK16, Layout.PLANAR, 0, cores)
+    assert Adjust(costs, cores).layouts(type, tiles, Layout.BLOCK16, Layout.PLANAR) == expected
