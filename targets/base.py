@@ -32,6 +32,7 @@ __all__ = [
     "block_grain",
     "names",
     "resolve",
+    "row_major",
     "stored_bytes",
 ]
 
@@ -71,6 +72,11 @@ class Layout(enum.IntEnum):
 def block_grain(rank: int) -> tuple[int, ...]:
     """What cuts of an activation must be multiples of so that no block of 16 channels is cut."""
     return tuple(16 if axis == (1 if rank > 1 else 0) else 1 for axis in range(rank))
+
+
+def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides in elements of a tensor without gaps."""
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def stored_bytes(type: TensorType, layout: Layout, halo: tuple[int, ...] = ()) -> int:

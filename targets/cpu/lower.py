@@ -27,7 +27,7 @@ from packer.ir.ops import (
     Transpose,
 )
 from packer.ir.rounding import nearest
-from targets.base import Attribute, Form, Layout, Lowered, Operand, Work, attributes_of
+from targets.base import Attribute, Form, Layout, Lowered, Operand, Work, attributes_of, row_major
 from targets.cpu.cost.conv import geometry
 from targets.cpu.depthwise import tap_lists
 from targets.cpu.masked import Masked, masked_matrix
@@ -385,7 +385,7 @@ def _copy(graph: Graph, node: Node) -> Lowered:
 def copy_attributes(graph: Graph, node: Node, box: Box) -> tuple[Attribute, ...]:
     """Where the elements of a box of the output lie in the input: offset, extents and strides."""
     op, source = node.op, graph.type(node.inputs[0] or "").shape
-    strides, offset = _row_major(source), 0
+    strides, offset = row_major(source), 0
     shape: tuple[int, ...]
     if isinstance(op, Transpose):
         shape, strides = tuple(source[p] for p in op.perm), tuple(strides[p] for p in op.perm)
@@ -403,7 +403,7 @@ def copy_attributes(graph: Graph, node: Node, box: Box) -> tuple[Attribute, ...]
         strides = tuple(stride for own in strides for stride in (0, own))
     else:
         assert isinstance(op, Reshape)
-        shape, strides = op.shape, _row_major(op.shape)
+        shape, strides = op.shape, row_major(op.shape)
     output = graph.type(node.outputs[0])
     if len(shape) == output.rank:
         offset += sum(begin * stride for (begin, _), stride in zip(box, strides, strict=True))
@@ -414,10 +414,6 @@ def copy_attributes(graph: Graph, node: Node, box: Box) -> tuple[Attribute, ...]
         Attribute("shape", ints=shape),
         Attribute("strides", ints=strides),
     )
-
-
-def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
 def _collapse(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -6,13 +6,9 @@ import math
 from dataclasses import dataclass
 
 from packer.ir import DType
+from targets.base import row_major
 
-__all__ = ["Array", "row_major"]
-
-
-def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides in elements of a tensor without gaps."""
-    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+__all__ = ["Array"]
 
 
 @dataclass(frozen=True, slots=True)
