@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,13 +12,13 @@ from edgert._device_arrays import DeviceArray, device_array, on_device
 from edgert.dtypes import Array, address
 from edgert.errors import InvalidArgumentError
 
-__all__ = ["ALIGN", "TensorInfo", "acceptable", "bindable", "empty_array", "refuse_overlap"]
+__all__ = ["ALIGN", "HostArray", "TensorInfo", "acceptable", "bindable", "empty_array", "host_array", "refuse_overlap"]
 
 ALIGN = 64  # bytes of a line of the cache
+_NUMPY = (np.ndarray, np.generic)
 
 
-@dataclass(frozen=True, slots=True)
-class TensorInfo:
+class TensorInfo(NamedTuple):
     """An input or output: row-major elements. Where `dynamic`, the shape is the largest one; results have their own."""
 
     name: str
@@ -32,6 +31,19 @@ class TensorInfo:
         return _type_text(self.dtype, self.shape)
 
 
+class HostArray(NamedTuple):
+    """Elements in host memory from the address `pointer`, those of the numpy array `owner`."""
+
+    owner: Array
+    pointer: int
+    nbytes: int
+
+
+def host_array(array: Array) -> HostArray:
+    """A contiguous array and where it is."""
+    return HostArray(array, address(array), array.nbytes)
+
+
 def empty_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """An array that begins with a line of the cache, so that no vector lies in two of them."""
     size = math.prod(shape) * dtype.itemsize
@@ -40,16 +52,15 @@ def empty_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     return aligned[:size].view(dtype).reshape(shape)  # in two steps: an empty slice would begin where `room` does
 
 
-def acceptable(side: str, info: TensorInfo, value: Any, stream: int | None) -> Array | DeviceArray:
+def acceptable(side: str, info: TensorInfo, value: Any, stream: int | None) -> HostArray | DeviceArray:
     """The array of one run: copied only where its memory is the host's, and not contiguous and aligned."""
     array = _exact(side, info, value, stream)
     if isinstance(array, DeviceArray):
         return _expect_contiguous(side, info, array)
-    usable = array.flags.c_contiguous and array.flags.aligned
-    return array if usable else np.array(array, order="C")
+    return host_array(array if _usable(array) else np.array(array, order="C"))
 
 
-def bindable(side: str, info: TensorInfo, value: Any, stream: int | None) -> Array | DeviceArray:
+def bindable(side: str, info: TensorInfo, value: Any, stream: int | None) -> HostArray | DeviceArray:
     """The array that later runs read or write in place."""
     array = _exact(side, info, value, stream)
     writable = array.writable if isinstance(array, DeviceArray) else array.flags.writeable
@@ -61,29 +72,32 @@ def bindable(side: str, info: TensorInfo, value: Any, stream: int | None) -> Arr
                 f"output '{info.name}': its size depends on data: expected an array in host memory, got one on a device"
             )
         return _expect_contiguous(side, info, array)
-    if not (array.flags.c_contiguous and array.flags.aligned):
+    if not _usable(array):
         raise InvalidArgumentError(
             f"{side} '{info.name}': expected contiguous row-major memory, got strides {array.strides}\n"
             "Bind a contiguous array: numpy.ascontiguousarray(array)"
         )
-    return array
+    return host_array(array)
 
 
-def refuse_overlap(inputs: Sequence[Array | DeviceArray | None], outputs: Sequence[Array | DeviceArray | None]) -> None:
+def refuse_overlap(
+    inputs: Sequence[HostArray | DeviceArray | None], outputs: Sequence[HostArray | DeviceArray | None]
+) -> None:
     """No output's bytes may belong to another buffer."""
     taken: list[tuple[int, int]] = []
     for position, array in enumerate([*inputs, *outputs]):
         if array is None:
             continue
-        begin = _begin(array)
-        end = begin + array.nbytes
+        begin, end = array.pointer, array.pointer + array.nbytes
         if position >= len(inputs) and any(max(begin, a) < min(end, b) for a, b in taken):
             raise InvalidArgumentError("two buffers overlap: an output needs its own memory\nBind separate arrays.")
         taken.append((begin, end))
 
 
-def _begin(array: Array | DeviceArray) -> int:
-    return array.pointer if isinstance(array, DeviceArray) else address(array)
+def _usable(array: Array) -> bool:
+    """Whether kernels can read it where it is."""
+    flags = array.flags
+    return flags.c_contiguous and flags.aligned
 
 
 def _type_text(dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
@@ -92,7 +106,7 @@ def _type_text(dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
 
 def _view(side: str, info: TensorInfo, value: Any, stream: int | None) -> Array | DeviceArray:
     """An array over `value` without copying; anything that is no array is refused."""
-    if isinstance(value, np.ndarray | np.generic):
+    if isinstance(value, _NUMPY):
         return np.asarray(value)
     try:
         if stream is not None and on_device(value):

@@ -9,15 +9,13 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgert import _native
-from edgert._arrays import TensorInfo, acceptable, bindable, empty_array, refuse_overlap
+from edgert._arrays import HostArray, TensorInfo, acceptable, bindable, empty_array, host_array, refuse_overlap
 from edgert._device_arrays import DEFAULT_STREAM, DeviceArray, stream_handle
 from edgert._open import OpenBundle, thread_count
-from edgert.dtypes import DTYPES, Array, address
+from edgert.dtypes import DTYPES
 from edgert.emulator import emulated, emulator_library, program_to_emulate
 from edgert.errors import EdgertError, InvalidArgumentError
 
@@ -62,8 +60,7 @@ class StepTime:
     busy_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceOptions:
+class DeviceOptions(NamedTuple):
     """How programs for devices may run; see `load`."""
 
     allow_native: bool = False
@@ -71,6 +68,9 @@ class DeviceOptions:
     emulate: bool = False
     code_cache: str | os.PathLike[str] | None = None
     progress: Callable[[float], None] | None = None
+
+
+NO_DEVICE = DeviceOptions()
 
 
 def load(
@@ -113,7 +113,7 @@ class Session:
         target: str | None,
         threads: int,
         isa: str | None,
-        device: DeviceOptions = DeviceOptions(),
+        device: DeviceOptions = NO_DEVICE,
     ) -> None:
         self._lock = threading.Lock()
         self._ready = False
@@ -132,12 +132,12 @@ class Session:
         self._stream, self._device = self._own_stream()
         self.inputs = _describe_all(self._handle, "input")
         self.outputs = _describe_all(self._handle, "output")
-        self._bound: dict[str, list[Array | DeviceArray | None]] = {
+        self._bound: dict[str, list[HostArray | DeviceArray | None]] = {
             "input": [None] * len(self.inputs),
             "output": [None] * len(self.outputs),
         }
         self._result: dict[str, Any] = {}
-        self._borrowed: list[Array | DeviceArray] = []  # by the last run, which may still be going on
+        self._borrowed: list[HostArray | DeviceArray] = []  # by the last run, which may still be going on
         self._dynamic = tuple(k for k, info in enumerate(self.outputs) if info.dynamic)
         self._hook: Any = None
 
@@ -183,9 +183,9 @@ class Session:
                 self._bind_all(self._bound)
                 raise
             self._bound = proposed
-            self._ready = all(isinstance(array, np.ndarray) for arrays in proposed.values() for array in arrays)
+            self._ready = all(isinstance(array, HostArray) for arrays in proposed.values() for array in arrays)
             bound = zip(self.outputs, proposed["output"], strict=True)
-            self._result = {info.name: _given(array) for info, array in bound if array is not None}
+            self._result = {info.name: array.owner for info, array in bound if array is not None}
 
     def describe(self) -> SessionDescription:
         """The program, its cores, instruction set, threads and memory in use."""
@@ -282,7 +282,7 @@ class Session:
                 f"{type(stream).__name__}: {error}"
             ) from None
 
-    def _expect_here(self, array: Array | DeviceArray) -> Array | DeviceArray:
+    def _expect_here(self, array: HostArray | DeviceArray) -> HostArray | DeviceArray:
         """The array, unless it is on another device."""
         if isinstance(array, DeviceArray) and array.device not in (None, self._device):
             raise InvalidArgumentError(
@@ -291,7 +291,7 @@ class Session:
             )
         return array
 
-    def _by_name(self, given: tuple[Any, ...], stream: int | None) -> dict[int, Array | DeviceArray]:
+    def _by_name(self, given: tuple[Any, ...], stream: int | None) -> dict[int, HostArray | DeviceArray]:
         """The arrays of one run by input index, checked, and valid for `stream`."""
         if len(given) == 1 and isinstance(given[0], Mapping):
             pairs = [(self._index("input", name), value) for name, value in given[0].items()]
@@ -301,7 +301,7 @@ class Session:
             pairs = list(enumerate(given))
         return {i: self._expect_here(acceptable("input", self.inputs[i], value, stream)) for i, value in pairs}
 
-    def _run_with(self, given: dict[int, Array | DeviceArray], stream: int | None) -> dict[str, Any]:
+    def _run_with(self, given: dict[int, HostArray | DeviceArray], stream: int | None) -> dict[str, Any]:
         with self._lock:
             self._require_open()
             bound = self._bound
@@ -311,12 +311,12 @@ class Session:
                         f"input '{info.name}' is missing: expected {info}, got nothing\n"
                         f'Pass it: session.run({{"{info.name}": array}}), or bind it once with session.bind.'
                     )
-            made: dict[int, Array | DeviceArray] = {}
+            made: dict[int, HostArray | DeviceArray] = {}
             results: dict[str, Any] = {}
             for index, info in enumerate(self.outputs):
                 if (array := bound["output"][index]) is None:
-                    array = made[index] = empty_array(info.shape, info.dtype)
-                results[info.name] = _given(array)
+                    array = made[index] = host_array(empty_array(info.shape, info.dtype))
+                results[info.name] = array.owner
             if any(array is not None for array in bound["output"]):
                 refuse_overlap(list(given.values()), bound["output"])
             try:
@@ -335,7 +335,7 @@ class Session:
                     if (array := bound["input"][index]) is not None:
                         self._bind("input", index, array)
 
-    def _follow(self, arrays: list[Array | DeviceArray], stream: int | None) -> None:
+    def _follow(self, arrays: list[HostArray | DeviceArray], stream: int | None) -> None:
         """Lets the run wait for what fills its arrays on the device: on the default stream, if the caller names none,
         and on those that the arrays name."""
         on_device = [array for array in arrays if isinstance(array, DeviceArray)]
@@ -345,17 +345,15 @@ class Session:
         for other in sorted(before):
             _native.call("edgert_session_order", self._handle, other, self._stream if stream is None else stream)
 
-    def _bind_all(self, bound: dict[str, list[Array | DeviceArray | None]]) -> None:
+    def _bind_all(self, bound: dict[str, list[HostArray | DeviceArray | None]]) -> None:
         for side, arrays in bound.items():
             for index, array in enumerate(arrays):
                 if array is not None:
                     self._bind(side, index, array)
 
-    def _bind(self, side: str, index: int, array: Array | DeviceArray) -> None:
-        if isinstance(array, DeviceArray):
-            _native.call(f"edgert_session_bind_device_{side}", self._handle, index, array.pointer, array.nbytes)
-        else:
-            _native.call(f"edgert_session_bind_{side}", self._handle, index, address(array), array.nbytes)
+    def _bind(self, side: str, index: int, array: HostArray | DeviceArray) -> None:
+        kind = side if isinstance(array, HostArray) else f"device_{side}"
+        _native.call(f"edgert_session_bind_{kind}", self._handle, index, array.pointer, array.nbytes)
 
     def _trimmed(self, results: dict[str, Any]) -> dict[str, Any]:
         """The results, data-dependent ones as views of what the last run filled."""
@@ -386,19 +384,14 @@ def _emulated(options: _native.SessionOptions, bundle: OpenBundle, target: str |
     return emulated(program.device)
 
 
-def _given(array: Array | DeviceArray) -> Any:
-    """What the caller has for it."""
-    return array.owner if isinstance(array, DeviceArray) else array
-
-
 def _text(value: str | None) -> bytes | None:
     return None if value is None else value.encode()
 
 
 def _describe_all(handle: ctypes.c_void_p, side: str) -> tuple[TensorInfo, ...]:
     found: list[TensorInfo] = []
+    info = _native.TensorDescription()
     for index in range(getattr(_native.library(), f"edgert_session_{side}_count")(handle)):
-        info = _native.TensorDescription()
         _native.call(f"edgert_session_{side}", handle, index, ctypes.byref(info))
         shape = tuple(info.shape[: info.rank])
         found.append(TensorInfo(info.name.decode(), DTYPES[info.dtype], shape, info.bytes, bool(info.dynamic)))
