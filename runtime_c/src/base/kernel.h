@@ -54,6 +54,7 @@ typedef struct ert_attribute {
 
 struct ert_device;
 struct ert_kernel;
+struct ert_made;
 struct ert_room;
 struct ert_simd;
 
@@ -73,6 +74,7 @@ typedef struct ert_step {
   size_t code_bytes;    /* 0 until prepare sets it: memory that one task writes instructions to and runs them from */
   ptrdiff_t code,
       executable; /* where that is, from scratch, and how far from there it can be executed; 0: there is none */
+  uint8_t *made;  /* NULL until prepare sets it: instructions for all tasks, which then want no memory for others */
 } ert_step;
 
 /* Tasks that are independent of each other: those of a round, or all. */
@@ -86,6 +88,7 @@ typedef struct ert_prepare {
   struct ert_room *room;       /* where its state goes */
   const struct ert_simd *simd; /* kernels of the instruction set chosen at load */
   struct ert_device *device;   /* the program's (backends); NULL: it has none */
+  struct ert_made *made;       /* where instructions that are made once go (platform/code.h); NULL: nowhere */
   uint32_t workers;            /* threads that will run the tasks */
   uint32_t in_place;           /* set by ert_allow_in_place: bit i for input i */
 } ert_prepare;
@@ -119,7 +122,7 @@ static inline void ert_allow_in_place(ert_prepare *p, uint32_t input) { p->in_pl
 
 /* Fails the step with BAD_STEP: what ("weight shape"), expected and got are sentences or printf formats. */
 edgert_status ert_reject(const ert_prepare *p, const char *what, const char *expected, const char *got, ...)
-    __attribute__((format(printf, 4, 5)));
+    __attribute__((format(printf, 4, 5), cold));
 
 /* Operand counts; optional trailing inputs lie between min and max. Checks that present ones are non-NULL up to min. */
 edgert_status ert_expect_operands(const ert_prepare *p, uint32_t min_in, uint32_t max_in, uint32_t min_out,

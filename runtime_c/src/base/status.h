@@ -1,4 +1,5 @@
-/* How a function fails: a status, and a message kept for the calling thread. */
+/* How a function fails: a status, and a message kept for the calling thread. What only failures need is cold: compilers put
+ * it apart, where it takes no part of the pages and lines that others share. */
 #ifndef ERT_BASE_STATUS_H
 #define ERT_BASE_STATUS_H
 
@@ -9,11 +10,12 @@ typedef struct ert_text {
   char s[256];
 } ert_text;
 
-ert_text ert_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+ert_text ert_format(const char *format, ...) __attribute__((format(printf, 1, 2), cold));
 
 /* Returns `status` after keeping the message: the status's sentence; `where`; `expected` and `got`; the status's hint.
  * Lines whose texts are NULL or "" are left out. Control characters, which names from files may hold, become '?'. */
-edgert_status ert_fail(edgert_status status, const char *where, const char *expected, const char *got);
+edgert_status ert_fail(edgert_status status, const char *where, const char *expected, const char *got)
+    __attribute__((cold));
 
 /* Returns from the calling function if the expression gives an error. */
 #define ERT_TRY(expression)                                 \

@@ -5,6 +5,7 @@
 #include "kernels/activation.h"
 #include "kernels/partition.h"
 #include "kernels/unrolled_stream.h"
+#include "platform/code.h"
 
 typedef struct unrolled_state {
   ert_unrolled_geometry s;
@@ -16,6 +17,7 @@ typedef struct unrolled_state {
   int64_t runs;     /* of groups of filters: tasks of the same strip */
   int64_t *ends;    /* where they end in each group of the convolution */
   int64_t *filters; /* the first one of each group, of all of the convolution */
+  int32_t *bodies;  /* of instructions that are made once: where those of each group are, from the step's first ones */
   int32_t *offsets;
   uint16_t *columns;
   size_t kept_at, widened_at, sums_at, runs_at, vectors_at, masks_at; /* in scratch, bytes */
@@ -98,9 +100,10 @@ static int64_t work_of(const void *of, int64_t i) {
 static edgert_status keep(ert_prepare *p, const unrolled_state *state) {
   const ert_unrolled_geometry *g = &state->s;
   const size_t groups = (size_t)(g->g.groups * state->stream.each), ends = (size_t)(g->g.groups * state->runs);
-  size_t bytes = sizeof *state, ends_at, filters_at, offsets_at, columns_at;
+  size_t bytes = sizeof *state, ends_at, filters_at, bodies_at, offsets_at, columns_at;
   unrolled_state *s;
   if (!reserve(&bytes, ends, sizeof *s->ends, &ends_at) || !reserve(&bytes, groups, sizeof *s->filters, &filters_at) ||
+      !reserve(&bytes, groups, sizeof *s->bodies, &bodies_at) ||
       !reserve(&bytes, (size_t)g->taps, sizeof *s->offsets, &offsets_at) ||
       !reserve(&bytes, (size_t)(g->pitch * (g->g.kernel[2] + 1)), sizeof *s->columns, &columns_at))
     return ert_reject(p, "taps and channels", "as many as memory can have", "more");
@@ -108,6 +111,7 @@ static edgert_status keep(ert_prepare *p, const unrolled_state *state) {
   *s = *state;
   s->ends = (int64_t *)(void *)((char *)s + ends_at);
   s->filters = (int64_t *)(void *)((char *)s + filters_at);
+  s->bodies = (int32_t *)(void *)((char *)s + bodies_at);
   s->offsets = (int32_t *)(void *)((char *)s + offsets_at);
   s->columns = (uint16_t *)(void *)((char *)s + columns_at);
   for (size_t i = 1; i < groups; i++)
@@ -118,6 +122,69 @@ static edgert_status keep(ert_prepare *p, const unrolled_state *state) {
   ert_unrolled_list_columns(&s->s, s->columns);
   if (ert_unrolled_list_offsets(&s->s, &s->x, s->offsets)) return EDGERT_OK;
   return ert_reject(p, "inputs of a tile", "within 2 GiB", "farther apart");
+}
+
+/* What all groups have in all strips, where there is one tile. */
+static ert_unrolled common(const unrolled_state *s, const ert_step *step) {
+  const ert_unrolled_geometry *g = &s->s;
+  const ert_tensor *bias = operand(step, ERT_UNROLLED_BIAS), *residual = operand(step, ERT_UNROLLED_RESIDUAL);
+  return (ert_unrolled){
+      .offsets = s->offsets,
+      .taps = (size_t)g->taps,
+      .channel = (int32_t)(ert_unrolled_channel(g, &s->x) * 4),
+      .channels = (size_t)g->g.channels,
+      .first = true,
+      .last = true,
+      .together = g->joined && g->pitch > g->g.out[2],
+      .bias = bias ? bias->data : NULL,
+      .y = step->out[0]->data,
+      .y_filter = s->y.channel,
+      .residual = residual ? residual->data : NULL,
+      .residual_filter = s->residual.channel,
+      .lo = s->finish.lo,
+      .hi = s->finish.hi,
+  };
+}
+
+/* What a group of filters has in a tile, but for its values. */
+static void describe(const unrolled_state *s, const ert_unrolled_group *group, ert_unrolled *u) {
+  u->n_filters = (size_t)group->filters;
+  u->tap_batches = group->tap_batches;
+  u->batches = s->stream.batches + group->batch;
+  u->owners = s->stream.owners + group->value;
+  u->n_values = (size_t)group->n_values;
+}
+
+/* Bytes of a group's instructions. */
+static size_t made_bytes(const ert_simd *simd, const ert_unrolled *u) {
+  size_t batches = 0;
+  for (size_t tap = 0; tap < u->taps; tap++) batches += (size_t)u->tap_batches[tap];
+  return simd->unrolled_bytes(u->taps, batches, u->n_values, u->kept ? u->channels : 0);
+}
+
+/* Makes all instructions now, if they are few and strips short: of a dozen vectors, making them takes a tenth of the time. */
+enum { MANY = 64 }; /* vectors of a strip, which take so long that nothing is gained */
+static void make_once(ert_prepare *p, const unrolled_state *s) {
+  if (!p->made || !s->simd->unrolled_bytes || s->s.tiles > 1 || s->s.kept || s->vectors > MANY) return;
+  const int64_t groups = s->s.g.groups * s->stream.each;
+  ert_unrolled u = common(s, p->step);
+  size_t bytes = ERT_UNROLLED_FRAME;
+  for (int64_t i = 0; i < groups && bytes <= ERT_MADE_MOST; i++) {
+    const ert_unrolled_group group = ert_unrolled_group_at(&s->stream, 0, i);
+    describe(s, &group, &u);
+    bytes += made_bytes(s->simd, &u);
+  }
+  u.code = ert_made_take(p->made, bytes);
+  if (!u.code) return;
+  u.body = s->simd->unrolled_frame(&u);
+  for (int64_t i = 0; i < groups; i++) {
+    const ert_unrolled_group group = ert_unrolled_group_at(&s->stream, 0, i);
+    describe(s, &group, &u);
+    s->bodies[i] = (int32_t)(u.body - u.code);
+    u.body = s->simd->unrolled_group(&u);
+  }
+  ert_made_trim(p->made, u.body);
+  p->step->made = u.code;
 }
 
 static edgert_status unrolled_prepare(ert_prepare *p) {
@@ -146,7 +213,9 @@ static edgert_status unrolled_prepare(ert_prepare *p) {
     return ert_reject(p, "inputs of one strip", "fewer bytes than memory can have", "more");
   ERT_TRY(ert_conv_expect_worth(p, (int64_t)inputs, (double)ert_volume(g->out) * (double)g->filters));
   cut(p, &state);
-  return keep(p, &state);
+  ERT_TRY(keep(p, &state));
+  make_once(p, p->step->state);
+  return EDGERT_OK;
 }
 
 /* A strip of the outputs of a group of an image. */
@@ -201,19 +270,12 @@ static const float *values_of(const unrolled_part *p, int64_t at, size_t n, floa
   return widened;
 }
 
-/* Bytes of a group's instructions. */
-static size_t made_bytes(const ert_simd *simd, const ert_unrolled *u) {
-  size_t batches = 0;
-  for (size_t tap = 0; tap < u->taps; tap++) batches += (size_t)u->tap_batches[tap];
-  return simd->unrolled_bytes(u->taps, batches, u->n_values, u->kept ? u->channels : 0);
-}
-
 /* A set: groups from number `first` on, counted among those of the convolution's group, before `end` and as many as there is
  * room for; without instructions single ones. Returns how many there are. */
 static size_t make_set(const unrolled_part *p, int64_t first, int64_t end, ert_unrolled *set) {
   const unrolled_state *s = p->s;
   float *sums = p->all.sums, *widened = p->widened;
-  uint8_t *body = p->all.body;
+  uint8_t *body = p->all.body, *made = p->step->made;
   const size_t most = body && s->s.room > 0 ? ERT_UNROLLED_SET : 1;
   size_t bytes = 0, n = 0;
   for (; n < most && first + (int64_t)n < end; n++) {
@@ -221,16 +283,12 @@ static size_t make_set(const unrolled_part *p, int64_t first, int64_t end, ert_u
     const ert_unrolled_group group = ert_unrolled_group_at(&s->stream, p->tile, number);
     ert_unrolled *u = set + n;
     *u = p->all;
-    u->n_filters = (size_t)group.filters;
-    u->tap_batches = group.tap_batches;
-    u->batches = s->stream.batches + group.batch;
-    u->owners = s->stream.owners + group.value;
-    u->n_values = (size_t)group.n_values;
+    describe(s, &group, u);
     u->y += filter * s->y.channel;
     if (u->bias) u->bias += filter;
     if (u->residual) u->residual += filter * s->residual.channel;
     u->sums = sums;
-    u->body = body;
+    u->body = made ? made + s->bodies[number] : body;
     if (body && s->s.kept && n == 0) u->kept = p->kept;
     if (body && s->s.kept && n > 0) u->x = p->kept, u->channel = ERT_UNROLLED_LINE;
     if (most > 1) bytes += made_bytes(s->simd, u);
@@ -238,7 +296,7 @@ static size_t make_set(const unrolled_part *p, int64_t first, int64_t end, ert_u
     u->values = values_of(p, group.value, u->n_values, widened);
     widened += (u->n_values + ERT_UNROLLED_LANES - 1) / ERT_UNROLLED_LANES * ERT_UNROLLED_LANES;
     sums += u->n_filters * u->n_vectors * ERT_UNROLLED_LANES;
-    if (body) body = s->simd->unrolled_group(u);
+    if (body && !made) body = s->simd->unrolled_group(u);
   }
   return n;
 }
@@ -262,7 +320,6 @@ static void run_groups(unrolled_part *p, int64_t first, int64_t end) {
 static void run_strip(const unrolled_state *s, const ert_step *step, const unrolled_task *task, int64_t first,
                       int64_t end, uint8_t *scratch) {
   const ert_unrolled_geometry *g = &s->s;
-  const ert_tensor *bias = operand(step, ERT_UNROLLED_BIAS), *residual = operand(step, ERT_UNROLLED_RESIDUAL);
   ert_unrolled_vector *vectors = (ert_unrolled_vector *)(void *)(scratch + s->vectors_at);
   ert_sparse_run *runs = (ert_sparse_run *)(void *)(scratch + s->runs_at);
   uint16_t *masks = (uint16_t *)(void *)(scratch + s->masks_at);
@@ -273,27 +330,17 @@ static void run_strip(const unrolled_state *s, const ert_step *step, const unrol
       .task = task,
       .kept = (float *)(void *)(scratch + s->kept_at),
       .widened = (float *)(void *)(scratch + s->widened_at),
-      .all = {
-          .offsets = s->offsets,
-          .taps = (size_t)g->taps,
-          .channel = (int32_t)(ert_unrolled_channel(g, &s->x) * 4),
-          .vectors = vectors,
-          .masks = masks,
-          .n_vectors =
-              ert_unrolled_list_vectors(g, &s->y, &s->residual, s->columns, task->depth, task->row, vectors, masks),
-          .together = g->joined && g->pitch > g->g.out[2],
-          .y = (float *)step->out[0]->data + ert_position(&s->y, task->image, task->depth, task->row, 0),
-          .y_filter = s->y.channel,
-          .residual_filter = s->residual.channel,
-          .lo = s->finish.lo,
-          .hi = s->finish.hi,
-          .code = step->executable ? scratch + step->code : NULL,
-          .executable = step->executable,
-      }};
+      .all = common(s, step),
+  };
   ert_unrolled *u = &part.all;
-  if (bias) u->bias = bias->data;
-  if (residual)
-    u->residual = (const float *)residual->data + ert_position(&s->residual, task->image, task->depth, task->row, 0);
+  u->vectors = vectors;
+  u->masks = masks;
+  u->n_vectors = ert_unrolled_list_vectors(g, &s->y, &s->residual, s->columns, task->depth, task->row, vectors, masks);
+  u->y += ert_position(&s->y, task->image, task->depth, task->row, 0);
+  if (u->residual) u->residual += ert_position(&s->residual, task->image, task->depth, task->row, 0);
+  u->executable = step->made ? 0 : step->executable;
+  u->code = step->made ? step->made : step->executable ? scratch + step->code : NULL;
+  u->body = step->made;
   const size_t n_runs = g->in_place ? 0 : ert_unrolled_list_runs(g, &s->x, task->depth, task->row, runs);
   for (part.tile = 0; part.tile < g->tiles; part.tile++) {
     const int64_t channel = part.tile * g->tile;
@@ -306,7 +353,7 @@ static void run_strip(const unrolled_state *s, const ert_step *step, const unrol
       u->x = task->x + channel * s->x.channel + task->depth * g->g.stride[0] * s->x.plane + task->row * s->x.row;
     else
       copy_tile(s, task, part.tile, runs, n_runs, inputs);
-    if (u->code) u->body = s->simd->unrolled_frame(u);
+    if (u->code && !step->made) u->body = s->simd->unrolled_frame(u);
     run_groups(&part, first, end);
   }
 }

@@ -19,7 +19,7 @@ uint32_t edgert_cores(void) { return ert_cpu_cores(); }
 static uint32_t slow_steps(const ert_plan *plan) {
   uint32_t n = 0;
   for (const ert_step *step = plan->steps; step < plan->steps + plan->n_steps; step++)
-    n += step->kernel->generates && step->tasks > 0 && !step->executable;
+    n += step->kernel->generates && step->tasks > 0 && !step->executable && !step->made;
   return n;
 }
 

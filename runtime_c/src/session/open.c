@@ -5,7 +5,6 @@
 #include "backends/cuda/driver.h"
 #include "base/alloc.h"
 #include "base/checked.h"
-#include "platform/code.h"
 #include "platform/cpu.h"
 #include "session/device.h"
 #include "session/session.h"
@@ -66,6 +65,7 @@ static edgert_status prepare_steps(edgert_session *session, ert_table program) {
                            .room = &session->room,
                            .simd = session->simd,
                            .device = session->device,
+                           .made = &session->made,
                            .workers = shared ? workers : 1};
     ERT_TRY(ert_plan_expect_suited(&prepare));
     if (step->kernel->device && session->plan->turns[i].core != 0)
@@ -73,7 +73,12 @@ static edgert_status prepare_steps(edgert_session *session, ert_table program) {
     ERT_TRY(step->kernel->prepare(&prepare));
     ERT_TRY(ert_plan_expect_apart(session->plan, program, &prepare));
     if (step->scratch_bytes > scratch) scratch = step->scratch_bytes;
-    if (step->code_bytes > code) code = step->code_bytes;
+  }
+  const bool sealed = ert_made_seal(&session->made);
+  for (uint32_t i = 0; i < session->plan->n_steps; i++) {
+    ert_step *step = &session->plan->steps[i];
+    if (!sealed) step->made = NULL;
+    if (!step->made && step->code_bytes > code) code = step->code_bytes;
   }
   return open_scratch(session, scratch, code);
 }
@@ -197,6 +202,7 @@ void edgert_session_close(edgert_session *session) {
   ert_free(session->profile);
   ert_device_close(session->device);
   ert_pages_close(session->code);
+  ert_pages_close(session->made.pages);
   ert_room_close(&session->room);
   ert_free(session);
 }

@@ -5,6 +5,7 @@
 #include "backends/cuda/device.h"
 #include "base/room.h"
 #include "kernels/simd/simd.h"
+#include "platform/code.h"
 #include "platform/cpu.h"
 #include "session/plan.h"
 #include "session/pool.h"
@@ -26,6 +27,7 @@ struct edgert_session {
   uint8_t *scratch;       /* in the room: a piece for every worker */
   size_t scratch_bytes;   /* of one piece, a multiple of 64 */
   ert_pages code;         /* that each worker writes and executes; empty if no step wants that */
+  ert_made made;          /* what all execute */
   ert_device *device;     /* NULL: the program has none */
   uint64_t device_bytes;  /* of the arena on the device */
   ert_pool *pool;

@@ -33,6 +33,7 @@ VECTORIZED = frozenset((
     "pool", "quantize_linear", "recurrent", "recurrent_sliced", "reduce", "scale_shift", "softmax", "sum", "unary",
 ))  # fmt: skip
 BAD_STEP = 11
+CODE = ("tasks", "all", "none")  # as step.c numbers them
 
 
 class Rejected(ValueError):
@@ -231,15 +232,16 @@ def run_step(
     boxes: Sequence[Box | None] = (),
     constants: Sequence[int] = (),
     weights: DType | None = None,
-    walk: bool = False,
+    code: str = "tasks",
     aligned: bool = False,
 ) -> list[np.ndarray]:
     """The outputs of one step.
 
     `layouts`: of the inputs, then of the outputs, or one for all; `inplace`: the input that the first output lies over;
     `boxes`: of the larger tensors that the inputs, then the outputs, are views of, if any are; `constants`: inputs that
-    are known when the step is prepared; `weights`: what input 1 is rounded to; `walk`: there is no memory for code;
-    `aligned`: operands begin with lines of the cache.
+    are known when the step is prepared; `weights`: what input 1 is rounded to; `code`: whether
+    there is memory for instructions of "tasks", also for those that "all" share, or "none"; `aligned`: operands begin
+    with lines of the cache.
     """
     operands = len(inputs) + len(outputs)
     lay = [layouts] * operands if isinstance(layouts, Layout) else list(layouts)
@@ -263,7 +265,7 @@ def run_step(
     allowed = ctypes.c_uint32()
     status = library().ert_test_step(
         kernel.encode(), isa.encode() if kernel in VECTORIZED else None, pointers, len(sources), results, len(targets),
-        table, len(attributes), workers, ctypes.c_int64(piece), walk, ctypes.byref(allowed),
+        table, len(attributes), workers, ctypes.c_int64(piece), CODE.index(code), ctypes.byref(allowed),
     )  # fmt: skip
     if status:
         message = library().edgert_last_error().decode()

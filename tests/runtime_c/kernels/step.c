@@ -14,12 +14,14 @@ const char *ert_test_isa(uint32_t index);
 /* Whether the kernel takes operands that are views. */
 bool ert_test_views(const char *kernel);
 
+/* Which memory for instructions a step gets: for those of each task, also for those of all tasks, or none. */
+typedef enum test_code { CODE_OF_TASKS, CODE_OF_ALL, CODE_NONE } test_code;
+
 /* Prepares the step for `workers` and runs its tasks in pieces of `piece` tasks (0: all at once), each with fresh
- * scratch. Without `isa` the kernel gets no vector loops; if it is to `walk`, no memory for code. `in_place`: the inputs that
- * the first output may lie over. */
+ * scratch. Without `isa` the kernel gets no vector loops. `in_place`: the inputs that the first output may lie over. */
 edgert_status ert_test_step(const char *kernel, const char *isa, ert_tensor **in, uint32_t n_in, ert_tensor **out,
                             uint32_t n_out, const ert_attribute *attributes, uint32_t n_attributes, uint32_t workers,
-                            int64_t piece, bool walk, uint32_t *in_place);
+                            int64_t piece, test_code code, uint32_t *in_place);
 
 const char *ert_test_isa(uint32_t index) {
   const ert_simd *const *table = ert_simd_available();
@@ -47,9 +49,9 @@ static void free_x87(void) {}
 static bool x87_is_free(void) { return true; }
 #endif
 
-/* Runs tasks with memory for their code, if they want that, unless they are to `walk`. */
-static edgert_status run_with_code(ert_step *step, int64_t begin, int64_t end, uint8_t *scratch, bool walk) {
-  if (walk || step->code_bytes == 0) {
+/* Runs tasks with memory for their code, if they want that and may have it. */
+static edgert_status run_with_code(ert_step *step, int64_t begin, int64_t end, uint8_t *scratch, test_code of) {
+  if (of == CODE_NONE || step->made || step->code_bytes == 0) {
     step->kernel->run(step, begin, end, scratch);
     return EDGERT_OK;
   }
@@ -68,7 +70,7 @@ static edgert_status run_with_code(ert_step *step, int64_t begin, int64_t end, u
 
 edgert_status ert_test_step(const char *kernel, const char *isa, ert_tensor **in, uint32_t n_in, ert_tensor **out,
                             uint32_t n_out, const ert_attribute *attributes, uint32_t n_attributes, uint32_t workers,
-                            int64_t piece, bool walk, uint32_t *in_place) {
+                            int64_t piece, test_code code, uint32_t *in_place) {
   ert_step step = {.kernel = ert_kernel_find(kernel),
                    .in = (const ert_tensor *const *)in,
                    .out = out,
@@ -79,8 +81,14 @@ edgert_status ert_test_step(const char *kernel, const char *isa, ert_tensor **in
                    .node = "test"};
   if (!step.kernel) return ert_fail(EDGERT_ERROR_UNKNOWN_KERNEL, kernel, "a registered kernel", "none");
   ert_room room = {.count = 0};
-  ert_prepare prepare = {.step = &step, .room = &room, .simd = isa ? ert_simd_find(isa) : NULL, .workers = workers};
+  ert_made made = {.used = 0};
+  ert_prepare prepare = {.step = &step,
+                         .room = &room,
+                         .simd = isa ? ert_simd_find(isa) : NULL,
+                         .made = code == CODE_OF_ALL ? &made : NULL,
+                         .workers = workers};
   edgert_status status = step.kernel->prepare(&prepare);
+  if (!ert_made_seal(&made)) status = ert_fail(EDGERT_ERROR_OUT_OF_MEMORY, "memory to execute", "some", "none");
   *in_place = prepare.in_place;
   free_x87();
   for (int64_t begin = 0; status == EDGERT_OK && begin < step.tasks;) {
@@ -89,12 +97,13 @@ edgert_status ert_test_step(const char *kernel, const char *isa, ert_tensor **in
     status = ert_allocate(step.scratch_bytes, "scratch", &scratch);
     if (status == EDGERT_OK) {
       memset(scratch, 0xA5, step.scratch_bytes);
-      status = run_with_code(&step, begin, end, scratch, walk);
+      status = run_with_code(&step, begin, end, scratch, code);
     }
     ert_free(scratch);
     begin = end;
   }
   ert_room_close(&room);
+  ert_pages_close(made.pages);
   if (!x87_is_free()) return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, kernel, "free x87 registers", "registers in use");
   return status;
 }

@@ -14,7 +14,7 @@ from packer.ir.rounding import nearest
 from packer.ir.types import DType, TensorType
 from targets.base import Attribute, attributes_of
 from tests.runtime_c.kernels.convolutions import Case, choice, empty_cases, random_case, random_conv
-from tests.runtime_c.kernels.harness import Box, Rejected, check_step, isas, random_array, run_step
+from tests.runtime_c.kernels.harness import CODE, Box, Rejected, check_step, isas, random_array, run_step
 
 CONSTANTS = (1, 2, 3, 4)
 MOST, FAR = 28, 63  # filters of a group, channels that a batch goes forward at once
@@ -110,11 +110,11 @@ def check(
     how = {"constants": CONSTANTS, "inplace": inplace, "weights": stored, "aligned": aligned}
     check_step("conv_unrolled", inputs, [want], [case.output], stream.attributes, 2e-6, **how)
     for isa in isas():
-        made, walked = (
-            run_step("conv_unrolled", inputs, [case.output], stream.attributes, isa=isa, walk=walk, **how)[0]
-            for walk in (False, True)
+        tasks, once, walked = (
+            run_step("conv_unrolled", inputs, [case.output], stream.attributes, isa=isa, code=code, **how)[0]
+            for code in CODE
         )
-        assert made.tobytes() == walked.tobytes(), isa
+        assert tasks.tobytes() == once.tobytes() == walked.tobytes(), isa
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
@@ -240,11 +240,11 @@ def test_sums_of_tiles_are_rounded_apart() -> None:
     rng = np.random.default_rng(24)
     x, w = rng.random((1, 512, 8, 16), np.float32), sparse(rng, 30, 512, 3, 3, zeros=0.9)
     case = Case(Conv((1, 1), (1, 1, 1, 1), (1, 1)), x, w)
-    for isa, walk in itertools.product(isas(), (False, True)):
+    for isa, code in itertools.product(isas(), CODE):
         errors = []
         for tile in (512, 32):
             stream = encode(case.op, w, tile)
-            inputs, how = [x, *stream.operands], {"isa": isa, "walk": walk, "constants": CONSTANTS}
+            inputs, how = [x, *stream.operands], {"isa": isa, "code": code, "constants": CONSTANTS}
             y = run_step("conv_unrolled", inputs, [case.output], stream.attributes, **how)[0]
             errors.append(np.sqrt(((y - case.want) ** 2).mean()))
         assert errors[1] < errors[0] / 2, isa
@@ -256,8 +256,8 @@ def test_the_bias_is_added_to_whole_sums() -> None:
     x, w = rng.random((1, 64, 8, 16), np.float32), sparse(rng, 30, 64, 3, 3, zeros=0.5)
     case = Case(Conv((1, 1), (1, 1, 1, 1), (1, 1)), x, w, np.full(30, 1000, np.float32))
     stream = encode(case.op, w, 64)
-    for isa, walk in itertools.product(isas(), (False, True)):
-        inputs, how = [x, *stream.operands, case.bias], {"isa": isa, "walk": walk, "constants": CONSTANTS}
+    for isa, code in itertools.product(isas(), CODE):
+        inputs, how = [x, *stream.operands, case.bias], {"isa": isa, "code": code, "constants": CONSTANTS}
         y = run_step("conv_unrolled", inputs, [case.output], stream.attributes, **how)[0]
         assert np.abs(y - case.want).max() < 0.51 * np.spacing(np.float32(y.max())), isa
 
@@ -337,8 +337,8 @@ def test_limits_keep_nan() -> None:
     x[0, 1, 2, 3] = np.nan
     stream = encode(replace(ONES, activation=Activation("clip", -0.1, 0.1)), w, 3)
     out = TensorType(DType.F32, (1, 2, 4, 16))
-    for isa, walk in itertools.product(isas(), (False, True)):
-        y = run_step("conv_unrolled", [x, *stream.operands], [out], stream.attributes, isa=isa, walk=walk,
+    for isa, code in itertools.product(isas(), CODE):
+        y = run_step("conv_unrolled", [x, *stream.operands], [out], stream.attributes, isa=isa, code=code,
                      constants=CONSTANTS)[0]  # fmt: skip
         assert np.isnan(y[0, :, 2, 3]).all()
         assert np.isnan(y).sum() == 2

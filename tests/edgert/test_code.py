@@ -1,0 +1,69 @@
+"""Instructions that sessions make of weights: where they lie, and that sessions do without where none may be made."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from subprocess import run
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from edgert import _native, load
+from packer.api import pack
+
+PIECE = 64 << 10  # bytes: memory for a worker's instructions comes in such pieces
+MDWE = 65  # PR_SET_MDWE of prctl: memory that was written cannot be made executable any more
+
+pytestmark = pytest.mark.skipif("avx512" not in _native.isas(), reason="needs a processor with AVX-512")
+
+
+@pytest.fixture(params=[8, 40], ids=["once", "each-strip"])
+def bundle(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A pruned layer of so many rows: of few, its instructions are made when the session is opened."""
+    side = request.param
+    w = np.random.default_rng(0).standard_normal((56, 64, 3, 3)).astype(np.float32)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])
+    x, y = (
+        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, (1, channels, side, side))
+        for name, channels in (("x", 64), ("y", 56))
+    )
+    graph = helper.make_graph([node], "layer", [x], [y], [numpy_helper.from_array(np.where(w > 1.3, w, 0), "w")])
+    path = tmp_path / "layer.edge"
+    pack(helper.make_model(graph), path, targets=["cpu-x86_64-avx512"], cores=(1,), implementation="unrolled")
+    return path
+
+
+def test_short_code_is_made_once(bundle: Path, request: pytest.FixtureRequest) -> None:
+    """And needs no memory for instructions among that of the worker."""
+    with load(bundle) as session:
+        once = request.node.callspec.params["bundle"] == 8
+        assert session.describe().slow_steps == 0
+        assert (session.describe().scratch_bytes < PIECE) == once
+
+
+DENIED = """
+import ctypes, sys
+import numpy as np
+from edgert import load
+if ctypes.CDLL(None).prctl(%d, 1, 0, 0, 0):
+    sys.exit(77)
+with load(sys.argv[1]) as session:
+    assert session.describe().slow_steps == 1
+    np.save(sys.argv[3], session.run(np.load(sys.argv[2]))["y"])
+"""
+
+
+def test_where_nothing_can_be_executed_the_bits_are_the_same(bundle: Path, tmp_path: Path) -> None:
+    given, found = tmp_path / "x.npy", tmp_path / "y.npy"
+    with load(bundle) as session:
+        x = np.random.default_rng(1).standard_normal(session.inputs[0].shape).astype(np.float32)
+        want = session.run(x)["y"]
+    np.save(given, x)
+    done = run([sys.executable, "-c", DENIED % MDWE, bundle, given, found], capture_output=True, text=True)
+    if done.returncode == 77:
+        pytest.skip("needs Linux 6.3, whose processes can forbid themselves to execute what they wrote")
+    assert done.returncode == 0, done.stderr
+    assert np.load(found).tobytes() == want.tobytes()
