@@ -12,6 +12,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from edgert import _native, load
+from edgert.samples import random_inputs
 from packer.api import pack
 
 PIECE = 64 << 10  # bytes: memory for a worker's instructions comes in such pieces
@@ -22,15 +23,19 @@ pytestmark = pytest.mark.skipif("avx512" not in _native.isas(), reason="needs a 
 
 @pytest.fixture(params=[8, 40], ids=["once", "each-strip"])
 def bundle(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A pruned layer of so many rows: of few, its instructions are made when the session is opened."""
+    """A pruned layer, and an input that is added: of few rows, its instructions are made when the session is opened,
+    where nothing is bound yet."""
     side = request.param
     w = np.random.default_rng(0).standard_normal((56, 64, 3, 3)).astype(np.float32)
-    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])
-    x, y = (
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Add", ["c", "r"], ["y"]),
+    ]
+    x, r, y = (
         helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, (1, channels, side, side))
-        for name, channels in (("x", 64), ("y", 56))
+        for name, channels in (("x", 64), ("r", 56), ("y", 56))
     )
-    graph = helper.make_graph([node], "layer", [x], [y], [numpy_helper.from_array(np.where(w > 1.3, w, 0), "w")])
+    graph = helper.make_graph(nodes, "layer", [x, r], [y], [numpy_helper.from_array(np.where(w > 1.3, w, 0), "w")])
     path = tmp_path / "layer.edge"
     pack(helper.make_model(graph), path, targets=["cpu-x86_64-avx512"], cores=(1,), implementation="unrolled")
     return path
@@ -40,7 +45,7 @@ def test_short_code_is_made_once(bundle: Path, request: pytest.FixtureRequest) -
     """And needs no memory for instructions among that of the worker."""
     with load(bundle) as session:
         once = request.node.callspec.params["bundle"] == 8
-        assert session.describe().slow_steps == 0
+        assert (session.describe().steps, session.describe().slow_steps) == (1, 0)
         assert (session.describe().scratch_bytes < PIECE) == once
 
 
@@ -52,16 +57,16 @@ if ctypes.CDLL(None).prctl(%d, 1, 0, 0, 0):
     sys.exit(77)
 with load(sys.argv[1]) as session:
     assert session.describe().slow_steps == 1
-    np.save(sys.argv[3], session.run(np.load(sys.argv[2]))["y"])
+    np.save(sys.argv[3], session.run(dict(np.load(sys.argv[2])))["y"])
 """
 
 
 def test_where_nothing_can_be_executed_the_bits_are_the_same(bundle: Path, tmp_path: Path) -> None:
-    given, found = tmp_path / "x.npy", tmp_path / "y.npy"
+    given, found = tmp_path / "inputs.npz", tmp_path / "y.npy"
     with load(bundle) as session:
-        x = np.random.default_rng(1).standard_normal(session.inputs[0].shape).astype(np.float32)
-        want = session.run(x)["y"]
-    np.save(given, x)
+        inputs = random_inputs(session.inputs)
+        want = session.run(inputs)["y"]
+    np.savez(given, **inputs)
     done = run([sys.executable, "-c", DENIED % MDWE, bundle, given, found], capture_output=True, text=True)
     if done.returncode == 77:
         pytest.skip("needs Linux 6.3, whose processes can forbid themselves to execute what they wrote")

@@ -167,7 +167,10 @@ enum { MANY = 64 }; /* vectors of a strip, which take so long that nothing is ga
 static void make_once(ert_prepare *p, const unrolled_state *s) {
   if (!p->made || !s->simd->unrolled_bytes || s->s.tiles > 1 || s->s.kept || s->vectors > MANY) return;
   const int64_t groups = s->s.g.groups * s->stream.each;
+  static const float bound = 0; /* later: it only counts here whether there are such operands */
   ert_unrolled u = common(s, p->step);
+  if (operand(p->step, ERT_UNROLLED_BIAS)) u.bias = &bound;
+  if (operand(p->step, ERT_UNROLLED_RESIDUAL)) u.residual = &bound;
   size_t bytes = ERT_UNROLLED_FRAME;
   for (int64_t i = 0; i < groups && bytes <= ERT_MADE_MOST; i++) {
     const ert_unrolled_group group = ert_unrolled_group_at(&s->stream, 0, i);
