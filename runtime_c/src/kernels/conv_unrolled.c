@@ -155,36 +155,64 @@ static void describe(const unrolled_state *s, const ert_unrolled_group *group, e
   u->n_values = (size_t)group->n_values;
 }
 
-/* Bytes of a group's instructions. */
-static size_t made_bytes(const ert_simd *simd, const ert_unrolled *u) {
+/* Bytes of a group's instructions, which may keep inputs for those of others. */
+static size_t made_bytes(const unrolled_state *s, const ert_unrolled_group *group, size_t kept) {
   size_t batches = 0;
-  for (size_t tap = 0; tap < u->taps; tap++) batches += (size_t)u->tap_batches[tap];
-  return simd->unrolled_bytes(u->taps, batches, u->n_values, u->kept ? u->channels : 0);
+  for (int64_t tap = 0; tap < s->s.taps; tap++) batches += (size_t)group->tap_batches[tap];
+  return s->simd->unrolled_bytes((size_t)s->s.taps, batches, (size_t)group->n_values, kept);
+}
+
+/* Groups of a set: those from number `first` on, before `end`, for whose instructions there is room; at least one. */
+static size_t set_size(const unrolled_state *s, int64_t tile, int64_t first, int64_t end) {
+  const ert_unrolled_geometry *g = &s->s;
+  if (g->room == 0) return 1;
+  size_t kept = g->kept ? (size_t)ert_min64(g->tile, g->g.channels - tile * g->tile) : 0, bytes = 0, n = 0;
+  for (; n < ERT_UNROLLED_SET && first + (int64_t)n < end; n++, kept = 0) {
+    const ert_unrolled_group group = ert_unrolled_group_at(&s->stream, tile, first + (int64_t)n);
+    bytes += made_bytes(s, &group, kept);
+    if (n > 0 && bytes > g->room) break;
+  }
+  return n;
+}
+
+/* Makes the instructions of a set; what each group has but those is in `u`. Returns what is behind them. */
+static uint8_t *make_set_once(const unrolled_state *s, ert_unrolled u, int64_t first, size_t n) {
+  static float inputs; /* only that they are kept counts here, not where */
+  for (size_t i = 0; i < n; i++) {
+    const ert_unrolled_group group = ert_unrolled_group_at(&s->stream, 0, first + (int64_t)i);
+    describe(s, &group, &u);
+    u.kept = s->s.kept && i == 0 ? &inputs : NULL;
+    if (s->s.kept && i > 0) u.channel = ERT_UNROLLED_LINE;
+    s->bodies[first + (int64_t)i] = (int32_t)(u.body - u.code);
+    u.body = s->simd->unrolled_group(&u);
+  }
+  return u.body;
 }
 
 /* Makes all instructions now, if they are few and strips short: of a dozen vectors, making them takes a tenth of the time. */
-enum { MANY = 64 }; /* vectors of a strip, which take so long that nothing is gained */
 static void make_once(ert_prepare *p, const unrolled_state *s) {
-  if (!p->made || !s->simd->unrolled_bytes || s->s.tiles > 1 || s->s.kept || s->vectors > MANY) return;
-  const int64_t groups = s->s.g.groups * s->stream.each;
-  static const float bound = 0; /* later: it only counts here whether there are such operands */
-  ert_unrolled u = common(s, p->step);
-  if (operand(p->step, ERT_UNROLLED_BIAS)) u.bias = &bound;
-  if (operand(p->step, ERT_UNROLLED_RESIDUAL)) u.residual = &bound;
+  enum { MANY = 64 };           /* vectors of a strip, which take so long that nothing is gained */
+  static const float later = 0; /* an operand that is bound later: only that there is one counts here */
+  const ert_unrolled_geometry *g = &s->s;
+  if (!p->made || !s->simd->unrolled_bytes || g->tiles > 1 || s->vectors > MANY) return;
+  const int64_t groups = g->g.groups * s->stream.each;
   size_t bytes = ERT_UNROLLED_FRAME;
   for (int64_t i = 0; i < groups && bytes <= ERT_MADE_MOST; i++) {
     const ert_unrolled_group group = ert_unrolled_group_at(&s->stream, 0, i);
-    describe(s, &group, &u);
-    bytes += made_bytes(s->simd, &u);
+    bytes += made_bytes(s, &group, g->kept ? (size_t)g->g.channels : 0);
   }
+  ert_unrolled u = common(s, p->step);
+  if (operand(p->step, ERT_UNROLLED_BIAS)) u.bias = &later;
+  if (operand(p->step, ERT_UNROLLED_RESIDUAL)) u.residual = &later;
   u.code = ert_made_take(p->made, bytes);
   if (!u.code) return;
   u.body = s->simd->unrolled_frame(&u);
-  for (int64_t i = 0; i < groups; i++) {
-    const ert_unrolled_group group = ert_unrolled_group_at(&s->stream, 0, i);
-    describe(s, &group, &u);
-    s->bodies[i] = (int32_t)(u.body - u.code);
-    u.body = s->simd->unrolled_group(&u);
+  for (int64_t i = 0, first = 0; i < g->g.groups * s->runs; i++) {
+    const int64_t end = i / s->runs * s->stream.each + s->ends[i];
+    for (size_t n; first < end; first += (int64_t)n) {
+      n = set_size(s, 0, first, end);
+      u.body = make_set_once(s, u, first, n);
+    }
   }
   ert_made_trim(p->made, u.body);
   p->step->made = u.code;
@@ -273,18 +301,18 @@ static const float *values_of(const unrolled_part *p, int64_t at, size_t n, floa
   return widened;
 }
 
-/* A set: groups from number `first` on, counted among those of the convolution's group, before `end` and as many as there is
- * room for; without instructions single ones. Returns how many there are. */
+/* A set of groups from number `first` on, counted among those of the convolution's group, before `end`; without instructions
+ * of one. Returns how many there are. */
 static size_t make_set(const unrolled_part *p, int64_t first, int64_t end, ert_unrolled *set) {
   const unrolled_state *s = p->s;
   float *sums = p->all.sums, *widened = p->widened;
   uint8_t *body = p->all.body, *made = p->step->made;
-  const size_t most = body && s->s.room > 0 ? ERT_UNROLLED_SET : 1;
-  size_t bytes = 0, n = 0;
-  for (; n < most && first + (int64_t)n < end; n++) {
-    const int64_t number = p->task->group * s->stream.each + first + (int64_t)n, filter = s->filters[number];
+  const int64_t before = p->task->group * s->stream.each;
+  const size_t n = body ? set_size(s, p->tile, before + first, before + end) : 1;
+  for (size_t i = 0; i < n; i++) {
+    const int64_t number = before + first + (int64_t)i, filter = s->filters[number];
     const ert_unrolled_group group = ert_unrolled_group_at(&s->stream, p->tile, number);
-    ert_unrolled *u = set + n;
+    ert_unrolled *u = set + i;
     *u = p->all;
     describe(s, &group, u);
     u->y += filter * s->y.channel;
@@ -292,10 +320,8 @@ static size_t make_set(const unrolled_part *p, int64_t first, int64_t end, ert_u
     if (u->residual) u->residual += filter * s->residual.channel;
     u->sums = sums;
     u->body = made ? made + s->bodies[number] : body;
-    if (body && s->s.kept && n == 0) u->kept = p->kept;
-    if (body && s->s.kept && n > 0) u->x = p->kept, u->channel = ERT_UNROLLED_LINE;
-    if (most > 1) bytes += made_bytes(s->simd, u);
-    if (n > 0 && bytes > s->s.room) break;
+    if (body && s->s.kept && i == 0) u->kept = p->kept;
+    if (body && s->s.kept && i > 0) u->x = p->kept, u->channel = ERT_UNROLLED_LINE;
     u->values = values_of(p, group.value, u->n_values, widened);
     widened += (u->n_values + ERT_UNROLLED_LANES - 1) / ERT_UNROLLED_LANES * ERT_UNROLLED_LANES;
     sums += u->n_filters * u->n_vectors * ERT_UNROLLED_LANES;

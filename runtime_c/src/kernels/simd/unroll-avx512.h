@@ -15,6 +15,7 @@
  * `to` and `residual` are those of the last filter; `to` and `from` those of the next vector where they are sums. */
 typedef struct unrolled_call {
   const float *x, *to, *residual, *from;
+  float *kept;        /* NULL: nothing is */
   const char *values; /* what displacements are from: as far on as they reach back */
   const ert_unrolled_vector *vector, *end;
   const uint16_t *masks;                   /* of the taps of the first vector */
@@ -41,9 +42,9 @@ enum {
 };
 
 /* General registers as instructions number them. Of a vector: rdi is the input of its first position, r9 the vector, r11 its
- * masks; of a group: r15 its call, rsi the values from where displacements count, rdx where sums begin, rcx and r8 outputs and
- * residuals of a filter. Of all: rbx what x is relative to, r10 and rax from one filter to the next, r12 behind the last
- * vector, r13 the calls, rbp behind them; r14 is free. */
+ * masks; of a group: r15 its call, rsi the values from where displacements count, r14 where inputs are kept, rdx where sums
+ * begin, rcx and r8 outputs and residuals of a filter. Of all: rbx what x is relative to, r10 and rax from one filter to the
+ * next, r12 behind the last vector, r13 the calls, rbp behind them; r14 is free but for what is kept. */
 enum { RAX, RCX, RDX, RBX, RSI = 6, RDI, R8, R9, R10, R11, R12, R13, R14, R15 };
 
 static size_t unrolled_bytes(size_t taps, size_t batches, size_t values, size_t kept) {
@@ -411,11 +412,9 @@ static uint8_t *unrolled_make_group(const ert_unrolled *u) {
   rest.p = u->body, rest.owner = u->owners, rest.batch = u->batches, rest.at = 0, rest.moved = 0, rest.kept = kept;
   rest.safe = u->n_values < UNROLLED_AHEAD ? NULL : u->owners + u->n_values - UNROLLED_AHEAD;
   unrolled_list_loads(&rest);
-  if (u->kept) { /* mov r14, kept */
+  if (u->kept) {
     memset(kept, 0, sizeof kept);
-    rest.p = UNROLLED_PUT(rest.p, "\x49\xbe");
-    memcpy(rest.p, &u->kept, 8);
-    rest.p += 8;
+    rest.p = UNROLLED_FETCH(rest.p, R14, kept);
   }
   const bool near = !u->kept && u->channel == ERT_UNROLLED_LINE;
   for (size_t tap = 0; tap < u->taps; tap++) {
@@ -443,6 +442,7 @@ static unrolled_call unrolled_call_of(const ert_unrolled *u, const unrolled_fram
       .to = u->last ? u->y + last * u->y_filter : u->sums,
       .residual = u->residual ? u->residual + last * u->residual_filter : NULL,
       .from = u->first ? u->bias : u->sums,
+      .kept = u->kept,
       .values = (const char *)u->values + UNROLLED_BACK,
       .vector = u->vectors,
       .end = u->vectors + u->n_vectors,
