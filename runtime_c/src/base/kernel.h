@@ -88,7 +88,7 @@ typedef struct ert_prepare {
   struct ert_room *room;       /* where its state goes */
   const struct ert_simd *simd; /* kernels of the instruction set chosen at load */
   struct ert_device *device;   /* the program's (backends); NULL: it has none */
-  struct ert_made *made;       /* where instructions that are made once go (platform/code.h); NULL: nowhere */
+  struct ert_made *made;       /* where instructions that are made once go (base/made.h); NULL: nowhere */
   uint32_t workers;            /* threads that will run the tasks */
   uint32_t in_place;           /* set by ert_allow_in_place: bit i for input i */
 } ert_prepare;

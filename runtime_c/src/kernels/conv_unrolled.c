@@ -2,10 +2,10 @@
 #include <inttypes.h>
 
 #include "base/checked.h"
+#include "base/made.h"
 #include "kernels/activation.h"
 #include "kernels/partition.h"
 #include "kernels/unrolled_stream.h"
-#include "platform/code.h"
 
 typedef struct unrolled_state {
   ert_unrolled_geometry s;

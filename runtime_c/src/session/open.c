@@ -5,6 +5,7 @@
 #include "backends/cuda/driver.h"
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "platform/code.h"
 #include "platform/cpu.h"
 #include "session/device.h"
 #include "session/session.h"

@@ -3,9 +3,9 @@
 #define ERT_SESSION_SESSION_H
 
 #include "backends/cuda/device.h"
+#include "base/made.h"
 #include "base/room.h"
 #include "kernels/simd/simd.h"
-#include "platform/code.h"
 #include "platform/cpu.h"
 #include "session/plan.h"
 #include "session/pool.h"

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/kernel.h"
+#include "base/made.h"
 #include "base/room.h"
 #include "kernels/simd/simd.h"
 #include "platform/code.h"
