@@ -7,7 +7,7 @@
 #include "base/pages.h"
 
 /* ERT_MADE_MOST bytes of them. All zero: there are none yet. `pages` are owned by the caller, for ert_pages_close. */
-enum { ERT_MADE_MOST = 1 << 16 };
+enum { ERT_MADE_MOST = 1 << 17 };
 typedef struct ert_made {
   ert_pages pages;
   size_t used;
