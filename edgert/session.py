@@ -70,9 +70,6 @@ class DeviceOptions(NamedTuple):
     progress: Callable[[float], None] | None = None
 
 
-NO_DEVICE = DeviceOptions()
-
-
 def load(
     source: str | os.PathLike[str] | Buffer,
     target: str | None = None,
@@ -113,7 +110,7 @@ class Session:
         target: str | None,
         threads: int,
         isa: str | None,
-        device: DeviceOptions = NO_DEVICE,
+        device: DeviceOptions,
     ) -> None:
         self._lock = threading.Lock()
         self._ready = False

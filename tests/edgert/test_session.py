@@ -21,7 +21,7 @@ from edgert._arrays import empty_array
 from edgert._open import OpenBundle
 from edgert.dtypes import address
 from edgert.errors import MalformedError
-from edgert.session import Session, StepTime
+from edgert.session import DeviceOptions, Session, StepTime
 from packer.bundle.writer import write_bundle
 from tests.edgert.edge_files import assemble, changed, split_description
 from tests.edgert.networks import classifier, dynamic, packed, two_inputs
@@ -346,9 +346,9 @@ def test_programs_are_proven_when_they_are_looked_at() -> None:
 
     file = assemble(changed(add, split_description))
     opened = OpenBundle(file, "metadata")
-    with Session(opened, "cpu", 2, None) as session:
+    with Session(opened, "cpu", 2, None, DeviceOptions()) as session:
         assert session.describe().cores == 2
-    for look in (opened.programs, lambda: Session(opened, "other", 2, None)):
+    for look in (opened.programs, lambda: Session(opened, "other", 2, None, DeviceOptions())):
         with pytest.raises(MalformedError, match="program 'other', tensor 0 'x'"):
             look()
     with pytest.raises(MalformedError, match="program 'other', tensor 0 'x'"):

@@ -196,7 +196,7 @@ static void make_once(ert_prepare *p, const unrolled_state *s) {
   const ert_unrolled_geometry *g = &s->s;
   if (!p->made || !s->simd->unrolled_bytes || g->tiles > 1 || s->vectors > MANY) return;
   const int64_t groups = g->g.groups * s->stream.each;
-  size_t bytes = ERT_UNROLLED_FRAME;
+  size_t bytes = ERT_UNROLLED_FRAME; /* at most: as if all groups kept inputs */
   for (int64_t i = 0; i < groups && bytes <= ERT_MADE_MOST; i++) {
     const ert_unrolled_group group = ert_unrolled_group_at(&s->stream, 0, i);
     bytes += made_bytes(s, &group, g->kept ? (size_t)g->g.channels : 0);

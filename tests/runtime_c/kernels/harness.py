@@ -239,9 +239,9 @@ def run_step(
 
     `layouts`: of the inputs, then of the outputs, or one for all; `inplace`: the input that the first output lies over;
     `boxes`: of the larger tensors that the inputs, then the outputs, are views of, if any are; `constants`: inputs that
-    are known when the step is prepared; `weights`: what input 1 is rounded to; `code`: whether
-    there is memory for instructions of "tasks", also for those that "all" share, or "none"; `aligned`: operands begin
-    with lines of the cache.
+    are known when the step is prepared; `weights`: what input 1 is rounded to; `code`: whether there
+    is memory for instructions of "tasks", also for those that "all" share, or "none"; `aligned`: operands begin with
+    lines of the cache.
     """
     operands = len(inputs) + len(outputs)
     lay = [layouts] * operands if isinstance(layouts, Layout) else list(layouts)

@@ -7,7 +7,7 @@
  *
  * The code is a frame, which begins and ends the sums of 28 filters and is entered where it does so for as many as a group
  * has, and the bodies of a set of groups, through all of which each vector goes. Bodies are made anew for each strip, those of
- * a set over those of the one before, and stay in the cache meanwhile. */
+ * a set over those of the one before, and stay in the cache meanwhile; or once, for all strips (base/made.h). */
 #ifndef ERT_KERNELS_SIMD_UNROLL_AVX512_H
 #define ERT_KERNELS_SIMD_UNROLL_AVX512_H
 
