@@ -46,14 +46,14 @@ def host_array(array: Array) -> HostArray:
 
 def empty_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """An array that begins with a line of the cache, so that no vector lies in two of them."""
-    size = math.prod(shape) * dtype.itemsize
-    room = np.empty(size + ALIGN, np.uint8)
-    aligned = room[-address(room) % ALIGN :]
-    return aligned[:size].view(dtype).reshape(shape)  # in two steps: an empty slice would begin where `room` does
+    room = np.empty(math.prod(shape) * dtype.itemsize + ALIGN, np.uint8)
+    return np.ndarray(shape, dtype, room, -address(room) % ALIGN)
 
 
 def acceptable(side: str, info: TensorInfo, value: Any, stream: int | None) -> HostArray | DeviceArray:
     """The array of one run: copied only where its memory is the host's, and not contiguous and aligned."""
+    if found := _as_it_is(info, value):
+        return found
     array = _exact(side, info, value, stream)
     if isinstance(array, DeviceArray):
         return _expect_contiguous(side, info, array)
@@ -62,6 +62,9 @@ def acceptable(side: str, info: TensorInfo, value: Any, stream: int | None) -> H
 
 def bindable(side: str, info: TensorInfo, value: Any, stream: int | None) -> HostArray | DeviceArray:
     """The array that later runs read or write in place."""
+    found = _as_it_is(info, value)
+    if found and (side == "input" or found.owner.flags.writeable):
+        return found
     array = _exact(side, info, value, stream)
     writable = array.writable if isinstance(array, DeviceArray) else array.flags.writeable
     if side == "output" and not writable:
@@ -84,14 +87,22 @@ def refuse_overlap(
     inputs: Sequence[HostArray | DeviceArray | None], outputs: Sequence[HostArray | DeviceArray | None]
 ) -> None:
     """No output's bytes may belong to another buffer."""
-    taken: list[tuple[int, int]] = []
-    for position, array in enumerate([*inputs, *outputs]):
+    taken = [(array.pointer, array.pointer + array.nbytes) for array in inputs if array is not None]
+    for array in outputs:
         if array is None:
             continue
         begin, end = array.pointer, array.pointer + array.nbytes
-        if position >= len(inputs) and any(max(begin, a) < min(end, b) for a, b in taken):
-            raise InvalidArgumentError("two buffers overlap: an output needs its own memory\nBind separate arrays.")
+        for a, b in taken:
+            if max(begin, a) < min(end, b):
+                raise InvalidArgumentError("two buffers overlap: an output needs its own memory\nBind separate arrays.")
         taken.append((begin, end))
+
+
+def _as_it_is(info: TensorInfo, value: Any) -> HostArray | None:
+    """What most arrays are, in few steps: numpy's own, and as kernels take it."""
+    if type(value) is np.ndarray and value.shape == info.shape and value.dtype == info.dtype and _usable(value):
+        return host_array(value)
+    return None
 
 
 def _usable(array: Array) -> bool:

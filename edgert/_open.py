@@ -18,7 +18,7 @@ from edgert.errors import InvalidArgumentError, naming
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["OpenBundle", "ProgramStatus", "thread_count"]
+__all__ = ["OpenBundle", "ProgramStatus"]
 
 INTEGRITY = {"full": 0, "metadata": 1}
 MOST_THREADS = 1024  # that the library starts
@@ -44,7 +44,7 @@ class OpenBundle:
         self.handle = ctypes.c_void_p()
         if integrity not in INTEGRITY:
             raise InvalidArgumentError(f"integrity: expected one of {', '.join(INTEGRITY)}, got {integrity!r}")
-        options = _native.OpenOptions(ctypes.sizeof(_native.OpenOptions), INTEGRITY[integrity], thread_count(threads))
+        options = _native.OpenOptions(ctypes.sizeof(_native.OpenOptions), INTEGRITY[integrity], _thread_count(threads))
         opened, handle = ctypes.byref(options), ctypes.byref(self.handle)
         if isinstance(source, str | os.PathLike):
             with naming(source):
@@ -74,7 +74,7 @@ class OpenBundle:
             self.handle = ctypes.c_void_p()
 
 
-def thread_count(value: int) -> int:
+def _thread_count(value: int) -> int:
     """`value` if a session can have as many threads; else raises InvalidArgumentError."""
     if not isinstance(value, int) or not 0 <= value <= MOST_THREADS:
         raise InvalidArgumentError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ctypes import addressof, c_char
 from typing import Any
 
 import numpy as np
@@ -29,4 +30,10 @@ CONSTANT_ONLY = (11, 12)  # f16, bf16
 
 def address(array: Array) -> int:
     """Where the elements begin; unlike `array.ctypes.data` fast, and the array's own place even if it is empty."""
-    return int(array.__array_interface__["data"][0])
+    try:
+        return addressof(_Nothing.from_buffer(array))  # type: ignore[arg-type]
+    except (TypeError, ValueError):  # read-only, not contiguous, or of a type without buffers
+        return int(array.__array_interface__["data"][0])
+
+
+_Nothing = c_char * 0

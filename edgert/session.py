@@ -6,7 +6,7 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from edgert import _native
 from edgert._arrays import HostArray, TensorInfo, acceptable, bindable, empty_array, host_array, refuse_overlap
 from edgert._device_arrays import DEFAULT_STREAM, DeviceArray, stream_handle
-from edgert._open import OpenBundle, thread_count
+from edgert._open import OpenBundle
 from edgert.dtypes import DTYPES
 from edgert.emulator import emulated, emulator_library, program_to_emulate
 from edgert.errors import EdgertError, InvalidArgumentError
@@ -119,12 +119,12 @@ class Session:
         library = _native.library()
         if isa is not None and isa not in _native.isas():
             raise InvalidArgumentError(f"isa: expected one of {', '.join(_native.isas())}, got {isa!r}")
-        options = _native.SessionOptions(
-            ctypes.sizeof(_native.SessionOptions), _text(target), thread_count(threads), _text(isa)
-        )
-        _set_device(options, device)
-        with _emulated(options, bundle, target) if device.emulate else nullcontext():
-            _native.call("edgert_session_open", bundle.handle, ctypes.byref(options), ctypes.byref(self._handle))
+        options = _session_options(target, threads, isa, device)
+        if device.emulate:
+            with _emulated(options, bundle, target):
+                self._open(options)
+        else:
+            self._open(options)
         self._run = library.edgert_session_run
         self._stream, self._device = self._own_stream()
         self.inputs = _describe_all(self._handle, "input")
@@ -135,7 +135,7 @@ class Session:
         }
         self._result: dict[str, Any] = {}
         self._borrowed: list[HostArray | DeviceArray] = []  # by the last run, which may still be going on
-        self._dynamic = tuple(k for k, info in enumerate(self.outputs) if info.dynamic)
+        self._dynamic = [k for k, info in enumerate(self.outputs) if info.dynamic]
         self._hook: Any = None
 
     def run(self, *inputs: Any, stream: Any = None) -> dict[str, Any]:
@@ -167,7 +167,7 @@ class Session:
         """
         with self._lock:
             self._require_open()
-            proposed = {side: list(arrays) for side, arrays in self._bound.items()}
+            proposed = {"input": self._bound["input"].copy(), "output": self._bound["output"].copy()}
             for side, given in (("input", inputs), ("output", outputs)):
                 for name, value in (given or {}).items():
                     index = self._index(side, name)
@@ -180,7 +180,7 @@ class Session:
                 self._bind_all(self._bound)
                 raise
             self._bound = proposed
-            self._ready = all(isinstance(array, HostArray) for arrays in proposed.values() for array in arrays)
+            self._ready = set(map(type, proposed["input"] + proposed["output"])) <= {HostArray}
             bound = zip(self.outputs, proposed["output"], strict=True)
             self._result = {info.name: array.owner for info, array in bound if array is not None}
 
@@ -248,6 +248,9 @@ class Session:
         sides = ", ".join(f"{i.name}: {i}" for i in self.inputs), ", ".join(f"{o.name}: {o}" for o in self.outputs)
         return f"<edgert.Session ({sides[0]}) -> ({sides[1]})>"
 
+    def _open(self, options: _native.SessionOptions) -> None:
+        _native.call("edgert_session_open", self._bundle.handle, ctypes.byref(options), ctypes.byref(self._handle))
+
     def _require_open(self) -> None:
         if not self._handle:
             raise InvalidArgumentError("the session is closed\nOpen the bundle again with edgert.load.")
@@ -314,25 +317,26 @@ class Session:
                 if (array := bound["output"][index]) is None:
                     array = made[index] = host_array(empty_array(info.shape, info.dtype))
                 results[info.name] = array.owner
-            if any(array is not None for array in bound["output"]):
+            if len(made) < len(self.outputs):
                 refuse_overlap(list(given.values()), bound["output"])
             try:
                 for side, fresh in (("input", given), ("output", made)):
                     for index, array in fresh.items():
                         self._bind(side, index, array)
-                self._follow([*given.values(), *(a for side in bound.values() for a in side if a is not None)], stream)
+                if self._stream is not None:
+                    self._follow([*given.values(), *bound["input"], *bound["output"]], stream)
                 if stream is None:
                     _native.check(self._run(self._handle))
                 else:
                     _native.call("edgert_session_run_async", self._handle, stream)
                 self._borrowed = list(given.values())
-                return self._trimmed(results)
+                return self._trimmed(results) if self._dynamic else results
             finally:
                 for index in given:  # a bound buffer that was replaced for this run comes back
                     if (array := bound["input"][index]) is not None:
                         self._bind("input", index, array)
 
-    def _follow(self, arrays: list[HostArray | DeviceArray], stream: int | None) -> None:
+    def _follow(self, arrays: list[HostArray | DeviceArray | None], stream: int | None) -> None:
         """Lets the run wait for what fills its arrays on the device: on the default stream, if the caller names none,
         and on those that the arrays name."""
         on_device = [array for array in arrays if isinstance(array, DeviceArray)]
@@ -363,14 +367,23 @@ class Session:
         return found
 
 
-def _set_device(options: _native.SessionOptions, device: DeviceOptions) -> None:
-    """Fills in what the options say of devices."""
+def _session_options(
+    target: str | None, threads: int, isa: str | None, device: DeviceOptions
+) -> _native.SessionOptions:
     library, cache, tell = device.cuda_library, device.code_cache, device.progress
-    options.allow_native, options.emulate = device.allow_native, device.emulate
-    options.cuda_library = None if library is None else os.fsencode(library)
-    options.code_cache = None if cache is None else os.fsencode(cache)
+    options = _native.SessionOptions(
+        ctypes.sizeof(_native.SessionOptions),
+        None if target is None else target.encode(),
+        threads,
+        None if isa is None else isa.encode(),
+        device.allow_native,
+        device.emulate,
+        None if library is None else os.fsencode(library),
+        None if cache is None else os.fsencode(cache),
+    )
     if tell is not None:
         options.progress = _native.ProgressHook(lambda _, done, total: tell(done / total if total else 1.0))
+    return options
 
 
 def _emulated(options: _native.SessionOptions, bundle: OpenBundle, target: str | None) -> AbstractContextManager[None]:
@@ -381,15 +394,12 @@ def _emulated(options: _native.SessionOptions, bundle: OpenBundle, target: str |
     return emulated(program.device)
 
 
-def _text(value: str | None) -> bytes | None:
-    return None if value is None else value.encode()
-
-
 def _describe_all(handle: ctypes.c_void_p, side: str) -> tuple[TensorInfo, ...]:
     found: list[TensorInfo] = []
     info = _native.TensorDescription()
+    place = ctypes.byref(info)
     for index in range(getattr(_native.library(), f"edgert_session_{side}_count")(handle)):
-        _native.call(f"edgert_session_{side}", handle, index, ctypes.byref(info))
+        _native.call(f"edgert_session_{side}", handle, index, place)
         shape = tuple(info.shape[: info.rank])
         found.append(TensorInfo(info.name.decode(), DTYPES[info.dtype], shape, info.bytes, bool(info.dynamic)))
     return tuple(found)
