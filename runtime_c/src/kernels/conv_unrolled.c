@@ -20,6 +20,9 @@ typedef struct unrolled_state {
   int32_t *bodies;  /* of instructions that are made once: where those of each group are, from the step's first ones */
   int32_t *offsets;
   uint16_t *columns;
+  size_t listed;                /* vectors of all strips, if they are few: they are listed once, not by each task, */
+  ert_unrolled_vector *listing; /* as many for each strip as it has at most */
+  uint16_t *masks;
   size_t kept_at, widened_at, sums_at, runs_at, vectors_at, masks_at; /* in scratch, bytes */
 } unrolled_state;
 
@@ -44,10 +47,11 @@ static bool copied_floats(const ert_unrolled_geometry *g, size_t *floats) {
          ert_add(*floats, ERT_SPARSE_SLACK, floats);
 }
 
-/* Scratch: the lines of a tile, kept channels, widened values, sums, what is copied, and vectors with their masks. */
+/* Scratch: the lines of a tile, kept channels, widened values, sums, what is copied, and vectors that a task lists. */
 static bool lay_out(unrolled_state *s, size_t *inputs, size_t *bytes) {
   const ert_unrolled_geometry *g = &s->s;
   const size_t vectors = (size_t)s->vectors, runs = g->in_place ? 0 : (size_t)ert_unrolled_runs(g);
+  const size_t own = s->listed ? 0 : vectors;
   const size_t filters = g->tiles > 1 ? (size_t)s->stream.each * ERT_UNROLLED_FILTERS : 0;
   const size_t set = g->room / sizeof(float), one = (size_t)s->stream.n_values;
   const size_t values = (set > one ? set : one) + ERT_UNROLLED_SET * ERT_UNROLLED_LANES;
@@ -59,8 +63,16 @@ static bool lay_out(unrolled_state *s, size_t *inputs, size_t *bytes) {
          reserve(bytes, s->stream.weights == ERT_WEIGHTS_F32 ? 0 : values, sizeof(float), &s->widened_at) &&
          reserve(bytes, sums, sizeof(float), &s->sums_at) &&
          reserve(bytes, runs, sizeof(ert_sparse_run), &s->runs_at) &&
-         reserve(bytes, vectors, sizeof(ert_unrolled_vector), &s->vectors_at) &&
-         reserve(bytes, vectors * (size_t)g->taps, sizeof(uint16_t), &s->masks_at);
+         reserve(bytes, own, sizeof(ert_unrolled_vector), &s->vectors_at) &&
+         reserve(bytes, own * (size_t)g->taps, sizeof(uint16_t), &s->masks_at);
+}
+
+/* How many vectors all strips have, if a few pages can list them; else 0. */
+static size_t few_vectors(const unrolled_state *s) {
+  enum { ROOM = 16 << 10 };
+  const size_t strips = (size_t)(s->s.g.out[0] * s->s.strips), vectors = (size_t)s->vectors;
+  const size_t each = sizeof(ert_unrolled_vector) + (size_t)s->s.taps * sizeof(uint16_t);
+  return strips <= ROOM && vectors <= ROOM / each / strips ? strips * vectors : 0;
 }
 
 /* Memory for the instructions of a set, or of the largest group. */
@@ -96,16 +108,23 @@ static int64_t work_of(const void *of, int64_t i) {
   return work;
 }
 
+/* The vectors and masks of the strip of a depth that begins at a row. */
+static size_t list(const unrolled_state *s, int64_t depth, int64_t row, ert_unrolled_vector *vectors, uint16_t *masks) {
+  return ert_unrolled_list_vectors(&s->s, &s->y, &s->residual, s->columns, depth, row, vectors, masks);
+}
+
 /* The step's state, with the tables that tasks need. */
 static edgert_status keep(ert_prepare *p, const unrolled_state *state) {
   const ert_unrolled_geometry *g = &state->s;
   const size_t groups = (size_t)(g->g.groups * state->stream.each), ends = (size_t)(g->g.groups * state->runs);
-  size_t bytes = sizeof *state, ends_at, filters_at, bodies_at, offsets_at, columns_at;
+  size_t bytes = sizeof *state, ends_at, filters_at, bodies_at, offsets_at, columns_at, listing_at, masks_at;
   unrolled_state *s;
   if (!reserve(&bytes, ends, sizeof *s->ends, &ends_at) || !reserve(&bytes, groups, sizeof *s->filters, &filters_at) ||
       !reserve(&bytes, groups, sizeof *s->bodies, &bodies_at) ||
       !reserve(&bytes, (size_t)g->taps, sizeof *s->offsets, &offsets_at) ||
-      !reserve(&bytes, (size_t)(g->pitch * (g->g.kernel[2] + 1)), sizeof *s->columns, &columns_at))
+      !reserve(&bytes, (size_t)(g->pitch * (g->g.kernel[2] + 1)), sizeof *s->columns, &columns_at) ||
+      !reserve(&bytes, state->listed, sizeof *s->listing, &listing_at) ||
+      !reserve(&bytes, state->listed * (size_t)g->taps, sizeof *s->masks, &masks_at))
     return ert_reject(p, "taps and channels", "as many as memory can have", "more");
   ERT_TRY(ert_state(p, bytes, (void **)&s));
   *s = *state;
@@ -114,12 +133,18 @@ static edgert_status keep(ert_prepare *p, const unrolled_state *state) {
   s->bodies = (int32_t *)(void *)((char *)s + bodies_at);
   s->offsets = (int32_t *)(void *)((char *)s + offsets_at);
   s->columns = (uint16_t *)(void *)((char *)s + columns_at);
+  s->listing = (ert_unrolled_vector *)(void *)((char *)s + listing_at);
+  s->masks = (uint16_t *)(void *)((char *)s + masks_at);
   for (size_t i = 1; i < groups; i++)
     s->filters[i] = s->filters[i - 1] + ert_unrolled_group_at(&s->stream, 0, (int64_t)i - 1).filters;
   for (int64_t group = 0; group < g->g.groups; group++)
     ert_cut_by_work(s->stream.each, s->runs, work_of, &(group_work){s, group * s->stream.each},
                     s->ends + group * s->runs);
   ert_unrolled_list_columns(&s->s, s->columns);
+  for (size_t at = 0; at < s->listed; at += (size_t)s->vectors) {
+    const int64_t strip = (int64_t)at / s->vectors;
+    (void)list(s, strip / g->strips, strip % g->strips * g->rows, s->listing + at, s->masks + at * (size_t)g->taps);
+  }
   if (ert_unrolled_list_offsets(&s->s, &s->x, s->offsets)) return EDGERT_OK;
   return ert_reject(p, "inputs of a tile", "within 2 GiB", "farther apart");
 }
@@ -238,6 +263,7 @@ static edgert_status unrolled_prepare(ert_prepare *p) {
   if (y->elements == 0) return EDGERT_OK;
   const ert_conv_geometry *g = &state.s.g;
   state.vectors = ert_unrolled_vectors(&state.s, state.s.rows);
+  state.listed = few_vectors(&state);
   p->step->code_bytes = code_bytes(&state);
   size_t inputs;
   if (!lay_out(&state, &inputs, &p->step->scratch_bytes))
@@ -345,13 +371,28 @@ static void run_groups(unrolled_part *p, int64_t first, int64_t end) {
   }
 }
 
+/* The vectors of a strip, listed in scratch if they have not been. */
+static void take_vectors(const unrolled_state *s, const unrolled_task *task, uint8_t *scratch, ert_unrolled *u) {
+  const ert_unrolled_geometry *g = &s->s;
+  if (s->listed) {
+    const size_t at = (size_t)((task->depth * g->strips + task->row / g->rows) * s->vectors);
+    u->vectors = s->listing + at;
+    u->masks = s->masks + at * (size_t)g->taps;
+    u->n_vectors = (size_t)ert_unrolled_vectors(g, ert_min64(g->rows, g->g.out[1] - task->row));
+    return;
+  }
+  ert_unrolled_vector *vectors = (ert_unrolled_vector *)(void *)(scratch + s->vectors_at);
+  uint16_t *masks = (uint16_t *)(void *)(scratch + s->masks_at);
+  u->n_vectors = list(s, task->depth, task->row, vectors, masks);
+  u->vectors = vectors;
+  u->masks = masks;
+}
+
 /* Groups of filters [first, end) of a strip, counted among those of the convolution's group. */
 static void run_strip(const unrolled_state *s, const ert_step *step, const unrolled_task *task, int64_t first,
                       int64_t end, uint8_t *scratch) {
   const ert_unrolled_geometry *g = &s->s;
-  ert_unrolled_vector *vectors = (ert_unrolled_vector *)(void *)(scratch + s->vectors_at);
   ert_sparse_run *runs = (ert_sparse_run *)(void *)(scratch + s->runs_at);
-  uint16_t *masks = (uint16_t *)(void *)(scratch + s->masks_at);
   float *inputs = (float *)(void *)scratch;
   unrolled_part part = {
       .s = s,
@@ -362,9 +403,7 @@ static void run_strip(const unrolled_state *s, const ert_step *step, const unrol
       .all = common(s, step),
   };
   ert_unrolled *u = &part.all;
-  u->vectors = vectors;
-  u->masks = masks;
-  u->n_vectors = ert_unrolled_list_vectors(g, &s->y, &s->residual, s->columns, task->depth, task->row, vectors, masks);
+  take_vectors(s, task, scratch, u);
   u->y += ert_position(&s->y, task->image, task->depth, task->row, 0);
   if (u->residual) u->residual += ert_position(&s->residual, task->image, task->depth, task->row, 0);
   u->executable = step->made ? 0 : step->executable;

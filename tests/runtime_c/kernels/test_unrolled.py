@@ -235,6 +235,17 @@ def test_images_larger_than_a_strip() -> None:
     check(Case(Conv((1, 1), (2, 2, 2, 2), (1, 1)), x, w), channels=40)
 
 
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_more_vectors_than_few_pages_list(kernel: int) -> None:
+    """Each task lists those of its strip; of smaller images they are listed once."""
+    rng = np.random.default_rng(16)
+    for shape in ((1, 3, 90, 100), (1, 3, 9, 30, 35)):
+        x, w = random_array(rng, shape, DType.F32), sparse(rng, 6, 3, *[kernel] * (len(shape) - 2))
+        ones = (1,) * (len(shape) - 2)
+        case = Case(Conv(ones, (kernel // 2,) * 2 * len(ones), ones), x, w)
+        check(replace(case, residual=random_array(rng, case.output.shape, DType.F32)))
+
+
 def test_sums_of_tiles_are_rounded_apart() -> None:
     """Of many channels in several tiles, errors are those of a tile's sums, not of all that was added up before."""
     rng = np.random.default_rng(24)
