@@ -23,27 +23,20 @@ __all__ = ["run"]
 
 def run(quick: bool = False) -> None:
     """Print the table and save results/overhead.json."""
-    result = {"import_ms_beyond_numpy": _import_ms(), "call_overhead_us": _call_us(), "library_kb": _library_kb()}
+    result = {"import_ms_beyond_numpy": _import_ms(), **_calls_us(), "library_kb": _library_kb()}
     table("overhead", ["what", "figure"], [[k, v] for k, v in result.items()])
     save("overhead", result)
 
 
 def _import_ms() -> float:
-    """What `import edgert; edgert.load` adds to `import numpy`, median of 15 processes each."""
-
-    def median(code: str) -> float:
-        program = f"import time; t = time.perf_counter(); {code}; print(time.perf_counter() - t)"
-        runs = [
-            subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-            for _ in range(15)
-        ]
-        return statistics.median(float(done.stdout) for done in runs) * 1e3
-
-    return median("import numpy; import edgert; edgert.load") - median("import numpy")
+    """What `import edgert; edgert.load` takes after `import numpy`, median of 15 processes."""
+    code = "import numpy, time; t = time.perf_counter(); import edgert; edgert.load; print(time.perf_counter() - t)"
+    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(15)]
+    return statistics.median(float(done.stdout) for done in runs) * 1e3
 
 
-def _call_us() -> float:
-    """session.run() with bound buffers, less the C call it makes."""
+def _calls_us() -> dict[str, float]:
+    """session.run(array), and session.run() with bound buffers, less the C call that runs the network."""
     from onnx import TensorProto, helper
 
     info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xy"]
@@ -53,9 +46,14 @@ def _call_us() -> float:
         path = Path(folder) / "relu.edge"
         pack(model, path)
         with edgert.load(path, threads=1) as session:
-            session.bind({"x": np.zeros(4, np.float32)}, {"y": np.zeros(4, np.float32)})
-            run, handle = _native.library().edgert_session_run, session._handle
-            return (_per_call(session.run) - _per_call(lambda: run(handle)) + _per_call(lambda: None)) * 1e6
+            run, handle, x = _native.library().edgert_session_run, session._handle, np.zeros(4, np.float32)
+            fresh, nothing = _per_call(lambda: session.run(x)), _per_call(lambda: None)
+            session.bind({"x": x}, {"y": np.zeros(4, np.float32)})
+            call = _per_call(lambda: run(handle)) - nothing
+            return {
+                "call_overhead_us": (_per_call(session.run) - call) * 1e6,
+                "array_overhead_us": (fresh - nothing - call) * 1e6,
+            }
 
 
 def _per_call(call: object) -> float:
