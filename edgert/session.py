@@ -370,6 +370,7 @@ class Session:
 def _session_options(
     target: str | None, threads: int, isa: str | None, device: DeviceOptions
 ) -> _native.SessionOptions:
+    """What the library is told of them."""
     library, cache, tell = device.cuda_library, device.code_cache, device.progress
     options = _native.SessionOptions(
         ctypes.sizeof(_native.SessionOptions),
