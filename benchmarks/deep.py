@@ -4,19 +4,21 @@ rule; and the same with the smallest weights set to zero."""
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-__all__ = ["BUILDERS", "pruned", "write"]
+__all__ = ["BUILDERS", "Builder", "pruned", "write"]
 
 OPSET = 17
 
 
-class _Builder:
+class Builder:
+    """An ONNX network as it is built; random weights depend on its name and their order alone."""
+
     def __init__(self, name: str) -> None:
         self.name = name
         self.random = np.random.default_rng(zlib.crc32(name.encode()))
@@ -34,10 +36,14 @@ class _Builder:
         self.weights.append(numpy_helper.from_array(data, name))
         return name
 
-    def conv(self, x: str, channels: int, filters: int, kernel: int, stride: int = 1, relu: bool = True) -> str:
-        scale = float(np.sqrt(2.0 / (channels * kernel * kernel)))
-        w, b = self.weight(filters, channels, kernel, kernel, scale=scale), self.weight(filters, scale=0.1)
-        y = self.op("Conv", [x, w, b], strides=[stride] * 2, pads=[(kernel - 1) // 2] * 4, kernel_shape=[kernel] * 2)
+    def conv(
+        self, x: str, channels: int, filters: int, kernel: int, stride: int = 1, relu: bool = True, group: int = 1
+    ) -> str:
+        depth, attributes = channels // group, {"group": group} if group > 1 else {}
+        scale = float(np.sqrt(2.0 / (depth * kernel * kernel)))
+        w, b = self.weight(filters, depth, kernel, kernel, scale=scale), self.weight(filters, scale=0.1)
+        attributes |= {"strides": [stride] * 2, "pads": [(kernel - 1) // 2] * 4, "kernel_shape": [kernel] * 2}
+        y = self.op("Conv", [x, w, b], **attributes)
         return self.op("Relu", [y]) if relu else y
 
     def dense(self, x: str, inputs: int, outputs: int, relu: bool = True) -> str:
@@ -49,15 +55,19 @@ class _Builder:
         return self.op("MaxPool", [x], kernel_shape=[kernel] * 2, strides=[2, 2], pads=[pad] * 4)
 
     def model(self, y: str, size: int = 224, classes: int = 1000) -> onnx.ModelProto:
+        return self.between((1, 3, size, size), (1, classes))
+
+    def between(self, given: Sequence[int], made: Sequence[int]) -> onnx.ModelProto:
+        """The network from "input" of a shape to what was built last, which has another one."""
         self.nodes[-1].output[0] = "output"
-        x = helper.make_tensor_value_info("input", TensorProto.FLOAT, [1, 3, size, size])
-        out = helper.make_tensor_value_info("output", TensorProto.FLOAT, [1, classes])
+        x = helper.make_tensor_value_info("input", TensorProto.FLOAT, given)
+        out = helper.make_tensor_value_info("output", TensorProto.FLOAT, made)
         graph = helper.make_graph(self.nodes, self.name, [x], [out], self.weights)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
 
 
 def _vgg16() -> onnx.ModelProto:
-    b, x, channels = _Builder("vgg16"), "input", 3
+    b, x, channels = Builder("vgg16"), "input", 3
     for filters, count in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
         for _ in range(count):
             x, channels = b.conv(x, channels, filters, 3), filters
@@ -68,7 +78,7 @@ def _vgg16() -> onnx.ModelProto:
 
 
 def _resnet(name: str, counts: tuple[int, ...]) -> onnx.ModelProto:
-    b = _Builder(name)
+    b = Builder(name)
     x, channels = b.pool(b.conv("input", 3, 64, 7, 2), 3, 1), 64
     for stage, (width, count) in enumerate(zip((64, 128, 256, 512), counts, strict=True)):
         for block in range(count):
@@ -83,7 +93,7 @@ def _resnet(name: str, counts: tuple[int, ...]) -> onnx.ModelProto:
 
 def _small() -> onnx.ModelProto:
     """One block of a residual network over a small image: what slow machines can do."""
-    b = _Builder("small")
+    b = Builder("small")
     x = b.pool(b.conv("input", 3, 16, 3), 2)
     x = b.op("Relu", [b.op("Add", [b.conv(b.conv(x, 16, 16, 1), 16, 16, 3, relu=False), x])])
     x = b.op("Flatten", [b.op("GlobalAveragePool", [x])], axis=1)

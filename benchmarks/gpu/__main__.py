@@ -34,9 +34,10 @@ SECTIONS = {
     "stalls": 60.0,
     "correctness": 90.0,
     "networks": 150.0,
+    "planned": 150.0,
     "pictures": 0.0,
 }
-_LOADING = ("correctness", "networks")  # sections that need the runtime, which a compiler takes a minute for
+_LOADING = ("correctness", "networks", "planned")  # sections that need the runtime, which a compiler takes a minute for
 _BUILDS = ROOT / "build" / "gpu-session"
 
 

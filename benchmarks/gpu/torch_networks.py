@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.gpu.networks import Engines, Entrant
+from benchmarks.gpu.networks import Engines
+from benchmarks.gpu.packed import Entrant
 from benchmarks.gpu.torch_graph import module_of
 from benchmarks.gpu.torch_layers import capture, precision
 from packer.ir import Graph

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +58,12 @@ def test_no_device(tmp_path: Path) -> None:
     assert "no NVIDIA GPU can be used" in done.stderr
     assert "CUDA_ERROR_NO_DEVICE" in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_the_page_on_gpus_tells_of_every_section() -> None:
+    page = (ROOT / "docs" / "cuda.md").read_text(encoding="utf-8").partition("## Measuring a device")[2]
+    told = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+    assert told == [name for name, share in SECTIONS.items() if share]
 
 
 def test_the_tests_that_run_on_a_device_are_there() -> None:
