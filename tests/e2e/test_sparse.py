@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +17,17 @@ from edgert.devices import this_machine
 from edgert.selftest import selftest
 from edgert.summary import summarize
 from packer.api import pack
+from packer.bundle.model import Bundle
+from packer.bundle.writer import write_bundle
+from packer.importers import import_onnx
 from packer.ir import SINGLE, Block, DType
 from packer.ir.rounding import nearest
+from packer.passes import optimize
+from packer.planner import make_plans
 from packer.planner.pbqp import Solution
 from packer.planner.problem import Problem
 from packer.planner.select import Strategy, sample
+from targets.base import resolve
 from tests.e2e.conftest import relative_error, tensor
 
 WIDE = "cpu-x86_64-avx512"  # whose processors slices suit
@@ -162,6 +170,28 @@ def test_filters_of_different_numbers_of_weights(tmp_path: Path, zeros: float) -
             sizes = [program.tensors[step.outputs[0]].shape[1] for step in program.steps if step.kernel == kernel]
             assert len(sizes) == program.cores
             assert max(sizes) >= 32 + min(sizes), "pieces are of different size"
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("implementation", ["sparse", "unrolled"])
+def test_streams_are_proven_by_all_threads(tmp_path: Path, implementation: str, threads: int) -> None:
+    """Whichever of them meets places of non-zeros that there are not, the message is about the first step that has
+    some."""
+    case: Case = ((1, 64, 40, 40), (64, 64, 1, 1), {})
+    graph = optimize(import_onnx(convolutions(case), shapes={}, constants={}))
+    (plan,) = make_plans(graph, resolve("cpu"), (threads,), implementation=implementation)
+    program, path, places = plan.program(), tmp_path / "model.edge", 2 if implementation == "sparse" else 3
+    operands = {n: step.inputs[places] for n, step in enumerate(program.steps) if step.kernel in STREAMS}
+    assert len(operands) >= 2 * threads
+    for wrong in (set(), {max(operands)}, set(operands) - {min(operands)}, set(operands)):
+        tensors = list(program.tensors)
+        for operand in {operands[step] for step in wrong}:
+            data = np.full_like(tensors[operand].data, 0x3F3F3F3F if implementation == "unrolled" else 0xFF)
+            tensors[operand] = replace(tensors[operand], data=data)
+        write_bundle(Bundle("a test", "made", (replace(program, tensors=tuple(tensors)),), ()), path)
+        first = [step for step, operand in operands.items() if operand in {operands[other] for other in wrong}][:1]
+        with pytest.raises(edgert.BadStepError, match=rf"step {first[0]}, ") if first else nullcontext():
+            edgert.load(path, threads=threads).close()
 
 
 @pytest.mark.parametrize("rows", [1, 3, 20])

@@ -163,7 +163,7 @@ static outcome prepare(const ert_plan *plan, ert_table program, guarded_step *g,
   ert_prepare p = {.step = step, .room = room, .simd = simd, .workers = workers};
   if (ert_plan_expect_suited(&p) != EDGERT_OK || step->kernel->device) return OUTCOME_REFUSED;
   if (!isolate(g, step)) return OUTCOME_LARGE;
-  if (step->kernel->prepare(&p) != EDGERT_OK) return OUTCOME_REFUSED;
+  if (step->kernel->prepare(&p) != EDGERT_OK || ert_prove(&p) != EDGERT_OK) return OUTCOME_REFUSED;
   p.step = &original;
   if (ert_plan_expect_apart(plan, program, &p) != EDGERT_OK) return OUTCOME_REFUSED;
   if (step->tasks < 0) abort();

@@ -100,6 +100,9 @@ typedef struct ert_kernel {
    * Errors through ert_reject. What it need not prove: outputs overlap no other operand, but for those that
    * ert_allow_in_place names. */
   edgert_status (*prepare)(ert_prepare *p);
+  /* NULL, or the rest of the proof: what reads all of a large constant. It changes nothing, so that workers share those of
+   * a program (ert_prove). */
+  edgert_status (*prove)(const ert_prepare *p);
   /* Executes tasks [begin, end), in order. Those of a round write disjoint parts of the outputs and give the same bits in
    * any partition. */
   void (*run)(const ert_step *step, int64_t begin, int64_t end, void *scratch);
@@ -111,6 +114,11 @@ typedef struct ert_kernel {
 
 /* All kernels, by name; NULL if there is none. */
 const ert_kernel *ert_kernel_find(const char *name);
+
+/* What prepare has left to be proven; only then the step may run. Of `p` the step and `simd` count. */
+static inline edgert_status ert_prove(const ert_prepare *p) {
+  return p->step->state && p->step->kernel->prove ? p->step->kernel->prove(p) : EDGERT_OK;
+}
 
 /* ---- helpers for prepare (base/prepare.c) ---- */
 

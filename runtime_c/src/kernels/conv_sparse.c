@@ -134,6 +134,11 @@ static edgert_status sparse_prepare(ert_prepare *p) {
   return EDGERT_OK;
 }
 
+static edgert_status sparse_prove(const ert_prepare *p) {
+  const sparse_state *s = p->step->state;
+  return ert_sparse_stream_prove(p, &s->s, &s->stream);
+}
+
 /* A strip of the outputs of a group of an image, and what is copied for it of each channel: the runs of its lines, and those
  * of their tails. */
 typedef struct sparse_task {
@@ -287,4 +292,10 @@ static void sparse_run(const ert_step *step, int64_t begin, int64_t end, void *s
 
 extern const ert_kernel ert_kernel_conv_sparse;
 const ert_kernel ert_kernel_conv_sparse = {
-    .name = "conv_sparse", .prepare = sparse_prepare, .run = sparse_run, .views = true, .reduced = true};
+    .name = "conv_sparse",
+    .prepare = sparse_prepare,
+    .prove = sparse_prove,
+    .run = sparse_run,
+    .views = true,
+    .reduced = true,
+};

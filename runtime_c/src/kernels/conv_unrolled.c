@@ -13,6 +13,7 @@ typedef struct unrolled_state {
   ert_finish finish;
   ert_strides x, y, residual;
   ert_unrolled_stream stream;
+  bool proven;
   int64_t vectors;  /* of a strip, at most */
   int64_t runs;     /* of groups of filters: tasks of the same strip */
   int64_t *ends;    /* where they end in each group of the convolution */
@@ -214,12 +215,17 @@ static uint8_t *make_set_once(const unrolled_state *s, ert_unrolled u, int64_t f
   return u.body;
 }
 
+static edgert_status unrolled_prove(const ert_prepare *p) {
+  const unrolled_state *s = p->step->state;
+  return s->proven ? EDGERT_OK : ert_unrolled_stream_prove(p, &s->s, &s->stream);
+}
+
 /* Makes all instructions now, if they are few and strips short: of a dozen vectors, making them takes a tenth of the time. */
-static void make_once(ert_prepare *p, const unrolled_state *s) {
+static edgert_status make_once(ert_prepare *p, unrolled_state *s) {
   enum { MANY = 64 };           /* vectors of a strip, which take so long that nothing is gained */
   static const float later = 0; /* an operand that is bound later: only that there is one counts here */
   const ert_unrolled_geometry *g = &s->s;
-  if (!p->made || !s->simd->unrolled_bytes || g->tiles > 1 || s->vectors > MANY) return;
+  if (!p->made || !s->simd->unrolled_bytes || g->tiles > 1 || s->vectors > MANY) return EDGERT_OK;
   const int64_t groups = g->g.groups * s->stream.each;
   size_t bytes = ERT_UNROLLED_FRAME; /* at most: as if all groups kept inputs */
   for (int64_t i = 0; i < groups && bytes <= ERT_MADE_MOST; i++) {
@@ -230,7 +236,9 @@ static void make_once(ert_prepare *p, const unrolled_state *s) {
   if (operand(p->step, ERT_UNROLLED_BIAS)) u.bias = &later;
   if (operand(p->step, ERT_UNROLLED_RESIDUAL)) u.residual = &later;
   u.code = ert_made_take(p->made, bytes);
-  if (!u.code) return;
+  if (!u.code) return EDGERT_OK;
+  ERT_TRY(unrolled_prove(p));
+  s->proven = true;
   u.body = s->simd->unrolled_frame(&u);
   for (int64_t i = 0, first = 0; i < g->g.groups * s->runs; i++) {
     const int64_t end = i / s->runs * s->stream.each + s->ends[i];
@@ -241,6 +249,7 @@ static void make_once(ert_prepare *p, const unrolled_state *s) {
   }
   ert_made_trim(p->made, u.body);
   p->step->made = u.code;
+  return EDGERT_OK;
 }
 
 static edgert_status unrolled_prepare(ert_prepare *p) {
@@ -271,8 +280,7 @@ static edgert_status unrolled_prepare(ert_prepare *p) {
   ERT_TRY(ert_conv_expect_worth(p, (int64_t)inputs, (double)ert_volume(g->out) * (double)g->filters));
   cut(p, &state);
   ERT_TRY(keep(p, &state));
-  make_once(p, p->step->state);
-  return EDGERT_OK;
+  return make_once(p, p->step->state);
 }
 
 /* A strip of the outputs of a group of an image. */
@@ -448,6 +456,7 @@ extern const ert_kernel ert_kernel_conv_unrolled;
 const ert_kernel ert_kernel_conv_unrolled = {
     .name = "conv_unrolled",
     .prepare = unrolled_prepare,
+    .prove = unrolled_prove,
     .run = unrolled_run,
     .views = true,
     .reduced = true,

@@ -28,7 +28,7 @@ typedef struct sparse_state {
   int64_t ends[]; /* of the runs: blocks */
 } sparse_state;
 
-static edgert_status sparse_prove(const ert_prepare *p, const ert_linear_rows *r, int64_t *together, int64_t *deep) {
+static edgert_status read_stream(const ert_prepare *p, const ert_linear_rows *r, int64_t *together, int64_t *deep) {
   static const edgert_dtype dtypes[] = {EDGERT_F32, EDGERT_U8, EDGERT_U16, EDGERT_I32};
   const ert_tensor *const *in = (const ert_tensor *const *)p->step->in;
   const int64_t tiles = ert_ceil_divide(r->depth, TILE);
@@ -48,7 +48,7 @@ static edgert_status sparse_prove(const ert_prepare *p, const ert_linear_rows *r
 }
 
 /* The entries of a column read inputs of their tile only. */
-static edgert_status sparse_prove_places(const ert_prepare *p, const uint8_t *indices, int64_t count, int64_t places) {
+static edgert_status prove_places(const ert_prepare *p, const uint8_t *indices, int64_t count, int64_t places) {
   uint32_t last = 0; /* of 65,535 bytes at most */
   for (int64_t i = 0; i < count; i++) last += indices[i];
   if (count > 0 && last >= places)
@@ -58,7 +58,8 @@ static edgert_status sparse_prove_places(const ert_prepare *p, const uint8_t *in
 }
 
 /* The entries of every block lie in the stream, behind those of the blocks before it. */
-static edgert_status sparse_prove_blocks(const ert_prepare *p, const sparse_state *s) {
+static edgert_status sparse_prove(const ert_prepare *p) {
+  const sparse_state *s = p->step->state;
   const int32_t *starts = p->step->in[4]->data;
   const uint8_t *indices = p->step->in[2]->data;
   const int64_t entries = p->step->in[2]->elements, rows = BLOCK / s->together;
@@ -76,7 +77,7 @@ static edgert_status sparse_prove_blocks(const ert_prepare *p, const sparse_stat
         if (ended > entries || counts[k] > entries - ended)
           return ert_reject(p, "entries of a column", "within the stream", "%d from %lld on, of %lld", counts[k],
                             (long long)ended, (long long)entries);
-        ERT_TRY(sparse_prove_places(p, indices + ended, counts[k], places));
+        ERT_TRY(prove_places(p, indices + ended, counts[k], places));
       }
     }
   }
@@ -97,7 +98,7 @@ static edgert_status sparse_prepare(ert_prepare *p) {
   ert_linear_rows r;
   int64_t together, deep;
   ERT_TRY(ert_linear_rows_read(p, 4, &r));
-  ERT_TRY(sparse_prove(p, &r, &together, &deep));
+  ERT_TRY(read_stream(p, &r, &together, &deep));
   if (r.rows == 0) return EDGERT_OK;
   sparse_state *s;
   const int64_t blocks = ert_ceil_divide(r.columns, BLOCK);
@@ -117,7 +118,6 @@ static edgert_status sparse_prepare(ert_prepare *p) {
   s->counts = p->step->in[3]->data;
   s->counts_tile = ert_stride(p->step->in[3], 0);
   s->starts_tile = ert_stride(p->step->in[4], 0);
-  ERT_TRY(sparse_prove_blocks(p, s));
   ert_cut_by_work(blocks, runs, work_of, s, s->ends);
   int64_t longest = 0; /* blocks of a run */
   for (int64_t run = 0; run < runs; run++)
@@ -203,4 +203,10 @@ static void sparse_run(const ert_step *step, int64_t begin, int64_t end, void *s
 }
 
 const ert_kernel ert_kernel_linear_sparse = {
-    .name = "linear_sparse", .prepare = sparse_prepare, .run = sparse_run, .views = true, .reduced = true};
+    .name = "linear_sparse",
+    .prepare = sparse_prepare,
+    .prove = sparse_prove,
+    .run = sparse_run,
+    .views = true,
+    .reduced = true,
+};

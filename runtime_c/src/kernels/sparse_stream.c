@@ -2,27 +2,9 @@
 #include "kernels/sparse_stream.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #include "base/dtype.h"
 #include "kernels/partition.h"
-
-/* The sum of the gaps of a row, 32 at a time: rows are so short that a loop over them would mostly wait for its end, which
- * nobody can foresee. What lies behind them is loaded, too, up to `end`. */
-static int32_t sum_gaps(const uint8_t *gaps, int32_t count, const uint8_t *end) {
-  static const uint64_t masks[8] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
-  const uint64_t even = UINT64_C(0x00ff00ff00ff00ff);
-  uint64_t sums = 0; /* four, of at most 64 gaps each */
-  for (; count > 0 && end - gaps >= 32; count -= 32, gaps += 32) {
-    uint64_t of[4], mask[4];
-    memcpy(of, gaps, sizeof of);
-    memcpy(mask, (const uint8_t *)masks + 32 - (count < 32 ? count : 32), sizeof mask);
-    for (int i = 0; i < 4; i++) of[i] &= mask[i], sums += (of[i] & even) + (of[i] >> 8 & even);
-  }
-  int32_t sum = (int32_t)(sums * UINT64_C(0x0001000100010001) >> 48);
-  for (; count > 0; count--) sum += *gaps++;
-  return sum;
-}
 
 /* Entries of so many rows. */
 static int64_t entries(const ert_sparse_stream *s, const uint8_t *counts, int64_t rows) {
@@ -35,21 +17,8 @@ static int64_t entries(const ert_sparse_stream *s, const uint8_t *counts, int64_
   return sum;
 }
 
-/* In scratch any index finds a line; in x, where pointwise convolutions may read, not all are channels of the tile. */
-static edgert_status prove_indices(const ert_prepare *p, const ert_sparse_stream *s, const ert_sparse_geometry *g,
-                                   int64_t tile, int64_t first, int64_t count) {
-  const uint8_t *indices = s->indices + first;
-  const int64_t channels = ert_min64(g->tile, g->g.channels - tile * g->tile);
-  uint8_t largest = 0;
-  for (int64_t i = 0; i < count; i++) largest = indices[i] > largest ? indices[i] : largest;
-  if (count > 0 && largest > channels - g->deep)
-    return ert_reject(p, "index of a non-zero", "one of the channels of its tile", "%d of %" PRId64, largest, channels);
-  return EDGERT_OK;
-}
-
-static edgert_status prove_blocks(const ert_prepare *p, const ert_sparse_geometry *g, ert_sparse_stream *s) {
+static edgert_status prove_blocks(const ert_prepare *p, const ert_sparse_geometry *g, const ert_sparse_stream *s) {
   const int64_t stored = p->step->in[ERT_SPARSE_INDICES]->shape[0], rows = 16 / s->together;
-  const bool pointwise = ert_volume(g->g.kernel) == 1 && g->indexed == ERT_SPARSE_LINE;
   for (int64_t tile = 0; tile < g->tiles; tile++) {
     int64_t ended = -1;
     for (int64_t block = 0; block * 16 < s->filters; block++) {
@@ -63,26 +32,7 @@ static edgert_status prove_blocks(const ert_prepare *p, const ert_sparse_geometr
         return ert_reject(p, "start of a block of filters", "the end of the block before", "%" PRId64 ", not %" PRId64,
                           start, ended);
       ended = start + count;
-      if (pointwise) ERT_TRY(prove_indices(p, s, g, tile, start, count));
     }
-  }
-  return EDGERT_OK;
-}
-
-/* Gaps lead to lines of their tile. */
-static edgert_status prove_gaps(const ert_prepare *p, const ert_sparse_geometry *g, const ert_sparse_stream *s) {
-  const int64_t lines = (g->tile - g->deep + 1) * g->lines; /* the first channel's, if there are four */
-  const uint8_t *end = s->indices + p->step->in[ERT_SPARSE_INDICES]->shape[0];
-  for (int64_t tile = 0; tile < g->tiles; tile++) {
-    const uint8_t *gaps = s->indices + s->starts[tile * s->starts_tile];
-    for (int64_t k = 0; k < s->filters / s->together; k++)
-      for (int64_t i = 0; i < s->groups; i++) {
-        const uint8_t count = s->counts[tile * s->counts_tile + k * s->counts_row + i];
-        const int32_t line = sum_gaps(gaps, count, end);
-        if (line >= lines)
-          return ert_reject(p, "gaps of a row", "to lines of its tile", "to %d of %" PRId64, line, lines);
-        gaps += count;
-      }
   }
   return EDGERT_OK;
 }
@@ -148,8 +98,44 @@ edgert_status ert_sparse_stream_read(const ert_prepare *p, const ert_sparse_geom
   };
   if (step->out[0]->elements == 0) return EDGERT_OK;
   ERT_TRY(prove_blocks(p, g, out));
-  if (g->indexed == ERT_SPARSE_GAP) ERT_TRY(prove_gaps(p, g, out));
   return prove_units(p, g, out);
+}
+
+/* In scratch any index finds a line; in x, where pointwise convolutions may read, not all are channels of the tile. */
+static edgert_status prove_indices(const ert_prepare *p, const ert_sparse_geometry *g, const ert_sparse_stream *s,
+                                   int64_t tile) {
+  const int64_t channels = ert_min64(g->tile, g->g.channels - tile * g->tile);
+  const int64_t begin = s->starts[tile * s->starts_tile], end = ert_sparse_position(s, tile, s->filters);
+  uint8_t largest = 0;
+  for (int64_t i = begin; i < end; i++) largest = s->indices[i] > largest ? s->indices[i] : largest;
+  if (begin == end || largest <= channels - g->deep) return EDGERT_OK;
+  return ert_reject(p, "index of a non-zero", "one of the channels of its tile", "%d of %" PRId64, largest, channels);
+}
+
+/* Gaps lead to lines of their tile. */
+static edgert_status prove_gaps(const ert_prepare *p, const ert_sparse_geometry *g, const ert_sparse_stream *s,
+                                int64_t tile) {
+  const int64_t lines = (g->tile - g->deep + 1) * g->lines; /* the first channel's, if there are four */
+  const ert_gaps gaps = {
+      .gaps = s->indices + s->starts[tile * s->starts_tile],
+      .end = s->indices + p->step->in[ERT_SPARSE_INDICES]->shape[0],
+      .counts = s->counts + tile * s->counts_tile,
+      .counts_row = s->counts_row,
+      .groups = (size_t)s->groups,
+      .rows = (size_t)(s->filters / s->together),
+  };
+  const uint32_t line = p->simd->sparse_farthest(&gaps);
+  if (line < lines) return EDGERT_OK;
+  return ert_reject(p, "gaps of a row", "to lines of its tile", "to %" PRIu32 " of %" PRId64, line, lines);
+}
+
+edgert_status ert_sparse_stream_prove(const ert_prepare *p, const ert_sparse_geometry *g, const ert_sparse_stream *s) {
+  const bool pointwise = ert_volume(g->g.kernel) == 1 && g->indexed == ERT_SPARSE_LINE;
+  for (int64_t tile = 0; tile < g->tiles; tile++) {
+    if (pointwise) ERT_TRY(prove_indices(p, g, s, tile));
+    if (g->indexed == ERT_SPARSE_GAP) ERT_TRY(prove_gaps(p, g, s, tile));
+  }
+  return EDGERT_OK;
 }
 
 int64_t ert_sparse_position(const ert_sparse_stream *s, int64_t tile, int64_t filter) {

@@ -30,9 +30,12 @@ typedef struct ert_sparse_stream {
 } ert_sparse_stream;
 
 /* Proves types and shapes of the stream and the bias; and, unless the output is empty, that the entries of a tile's filters
- * follow one another within it, every 16 filters beginning where `starts` says, that sorted rows are of each filter once, and
- * that gaps end within their tile. */
+ * follow one another within it, every 16 filters beginning where `starts` says, and that sorted rows are of each filter
+ * once. */
 edgert_status ert_sparse_stream_read(const ert_prepare *p, const ert_sparse_geometry *g, ert_sparse_stream *out);
+
+/* Proves of a stream that was read that indices are of channels of their tile, and that gaps end within theirs. */
+edgert_status ert_sparse_stream_prove(const ert_prepare *p, const ert_sparse_geometry *g, const ert_sparse_stream *s);
 
 /* Where in a tile the entries of the first filter of a unit begin, or those of the last one end. */
 int64_t ert_sparse_position(const ert_sparse_stream *s, int64_t tile, int64_t filter);

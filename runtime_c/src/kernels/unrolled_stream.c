@@ -16,25 +16,6 @@ static bool within(int64_t begin, int64_t count, int64_t stored) {
   return begin >= 0 && count >= 0 && begin <= stored && count <= stored - begin;
 }
 
-/* Batches of a tap: their channels are the tile's. Adds up how many values they have. Plain loops, which compilers turn into
- * ones over vectors, of sums that 32 bits do for. */
-static edgert_status prove_tap(const ert_prepare *p, const uint32_t *batch, int64_t n, int64_t channels,
-                               int64_t *values) {
-  int64_t far = 0;
-  for (int64_t i = 0; i < n; i += 1 << 16) {
-    const int64_t end = ert_min64(n, i + (1 << 16));
-    uint32_t on = 0, own = 0;
-    for (int64_t k = i; k < end; k++) {
-      on += (batch[k] & 63) + (batch[k] >> 8 & 63) + (batch[k] >> 16 & 63) + (batch[k] >> 24 & 63);
-      own += ert_unrolled_values(batch[k]);
-    }
-    far += on, *values += own;
-  }
-  if (n == 0 || far < channels) return EDGERT_OK;
-  return ert_reject(p, "channels of a group of filters", "ones of its tile", "number %" PRId64 " of %" PRId64, far,
-                    channels);
-}
-
 /* Where the batches of a group end, of all that there are; -1 if it has more. */
 static int64_t end_of(const ert_unrolled_group *group, int64_t taps, int64_t stored) {
   int64_t end = group->batch;
@@ -44,32 +25,6 @@ static int64_t end_of(const ert_unrolled_group *group, int64_t taps, int64_t sto
     end += n;
   }
   return end;
-}
-
-static edgert_status prove_group(const ert_prepare *p, const ert_unrolled_stream *s, const ert_unrolled_group *group,
-                                 int64_t channels, int64_t taps, int64_t end) {
-  const int64_t batches = p->step->in[ERT_UNROLLED_BATCHES]->shape[0];
-  const int64_t values = p->step->in[ERT_UNROLLED_VALUES]->shape[0];
-  if (end < 0 || !within(group->value, group->n_values, values))
-    return ert_reject(p, "batches and values of a group", "ones that are stored",
-                      "ones from %d and %d on, of %" PRId64 " and %" PRId64, group->batch, group->value, batches,
-                      values);
-  const uint32_t *batch = s->batches + group->batch;
-  int64_t owned = 0;
-  for (int64_t tap = 0; tap < taps; batch += group->tap_batches[tap++])
-    ERT_TRY(prove_tap(p, batch, group->tap_batches[tap], channels, &owned));
-  if (owned != group->n_values)
-    return ert_reject(p, "values of a group", "as many as its batches tell", "%d, not %" PRId64, group->n_values,
-                      owned);
-  const uint8_t *owner = s->owners + group->value;
-  uint8_t largest = 0;
-  for (int32_t i = 0; i < group->n_values; i++) {
-    const uint8_t filter = owner[i] & ERT_UNROLLED_OWNER;
-    largest = filter > largest ? filter : largest;
-  }
-  if (group->n_values > 0 && largest >= group->filters)
-    return ert_reject(p, "owner of a value", "a filter of its group", "%d of %d", largest, group->filters);
-  return EDGERT_OK;
 }
 
 edgert_status ert_unrolled_stream_read(const ert_prepare *p, const ert_unrolled_geometry *g, ert_unrolled_stream *out) {
@@ -111,6 +66,7 @@ edgert_status ert_unrolled_stream_read(const ert_prepare *p, const ert_unrolled_
                         g->g.filters);
     if ((i + 1) % out->each == 0) of_group = 0;
   }
+  const int64_t stored = batches->shape[0];
   int64_t batch = 0,
           value = 0; /* where the group before ends: each is looked at once, so time is that of reading all */
   for (int64_t tile = 0; tile < g->tiles; tile++)
@@ -119,16 +75,67 @@ edgert_status ert_unrolled_stream_read(const ert_prepare *p, const ert_unrolled_
       if (group.filters < 1 || group.filters > ERT_UNROLLED_FILTERS ||
           group.filters != ert_unrolled_group_at(out, 0, i).filters)
         return ert_reject(p, "filters of a group", "1 to 28, in each tile the same", "%d", group.filters);
-      const int64_t channels = ert_min64(g->tile, g->g.channels - tile * g->tile);
-      const int64_t end = end_of(&group, g->taps, p->step->in[ERT_UNROLLED_BATCHES]->shape[0]);
+      const int64_t end = end_of(&group, g->taps, stored);
       if (group.batch < batch || group.value < value)
         return ert_reject(p, "batches and values of a group", "ones behind those of the group before",
                           "from %d and %d on, not from %" PRId64 " and %" PRId64, group.batch, group.value, batch,
                           value);
-      ERT_TRY(prove_group(p, out, &group, channels, g->taps, end));
+      if (end < 0 || !within(group.value, group.n_values, values->shape[0]))
+        return ert_reject(p, "batches and values of a group", "ones that are stored",
+                          "ones from %d and %d on, of %" PRId64 " and %" PRId64, group.batch, group.value, stored,
+                          values->shape[0]);
       out->n_batches = ert_max64(out->n_batches, end - group.batch);
       batch = end, value = (int64_t)group.value + group.n_values;
       out->n_values = ert_max64(out->n_values, group.n_values);
+    }
+  return EDGERT_OK;
+}
+
+/* Batches of a tap: their channels are the tile's. Adds up how many values they have. Plain loops, which compilers turn into
+ * ones over vectors, of sums that 32 bits do for. */
+static edgert_status prove_tap(const ert_prepare *p, const uint32_t *batch, int64_t n, int64_t channels,
+                               int64_t *values) {
+  int64_t far = 0;
+  for (int64_t i = 0; i < n; i += 1 << 16) {
+    const int64_t end = ert_min64(n, i + (1 << 16));
+    uint32_t on = 0, own = 0;
+    for (int64_t k = i; k < end; k++) {
+      on += (batch[k] & 63) + (batch[k] >> 8 & 63) + (batch[k] >> 16 & 63) + (batch[k] >> 24 & 63);
+      own += ert_unrolled_values(batch[k]);
+    }
+    far += on, *values += own;
+  }
+  if (n == 0 || far < channels) return EDGERT_OK;
+  return ert_reject(p, "channels of a group of filters", "ones of its tile", "number %" PRId64 " of %" PRId64, far,
+                    channels);
+}
+
+static edgert_status prove_group(const ert_prepare *p, const ert_unrolled_stream *s, const ert_unrolled_group *group,
+                                 int64_t channels, int64_t taps) {
+  const uint32_t *batch = s->batches + group->batch;
+  int64_t owned = 0;
+  for (int64_t tap = 0; tap < taps; batch += group->tap_batches[tap++])
+    ERT_TRY(prove_tap(p, batch, group->tap_batches[tap], channels, &owned));
+  if (owned != group->n_values)
+    return ert_reject(p, "values of a group", "as many as its batches tell", "%d, not %" PRId64, group->n_values,
+                      owned);
+  const uint8_t *owner = s->owners + group->value;
+  uint8_t largest = 0;
+  for (int32_t i = 0; i < group->n_values; i++) {
+    const uint8_t filter = owner[i] & ERT_UNROLLED_OWNER;
+    largest = filter > largest ? filter : largest;
+  }
+  if (group->n_values > 0 && largest >= group->filters)
+    return ert_reject(p, "owner of a value", "a filter of its group", "%d of %d", largest, group->filters);
+  return EDGERT_OK;
+}
+
+edgert_status ert_unrolled_stream_prove(const ert_prepare *p, const ert_unrolled_geometry *g,
+                                        const ert_unrolled_stream *s) {
+  for (int64_t tile = 0; tile < g->tiles; tile++)
+    for (int64_t i = 0; i < s->each * g->g.groups; i++) {
+      const ert_unrolled_group group = ert_unrolled_group_at(s, tile, i);
+      ERT_TRY(prove_group(p, s, &group, ert_min64(g->tile, g->g.channels - tile * g->tile), g->taps));
     }
   return EDGERT_OK;
 }

@@ -34,9 +34,13 @@ typedef struct ert_unrolled_stream {
 } ert_unrolled_stream;
 
 /* Proves types and shapes of the stream and the bias; and, unless the output is empty, that groups follow one another,
- * tile by tile, that their filters are those of the convolution, in each tile the same, that their channels are those of their
- * tile and that their values belong to filters of theirs. */
+ * tile by tile, and that their filters are those of the convolution, in each tile the same. */
 edgert_status ert_unrolled_stream_read(const ert_prepare *p, const ert_unrolled_geometry *g, ert_unrolled_stream *out);
+
+/* Proves of a stream that was read that the channels of groups are those of their tile, and that their values belong to
+ * filters of theirs. */
+edgert_status ert_unrolled_stream_prove(const ert_prepare *p, const ert_unrolled_geometry *g,
+                                        const ert_unrolled_stream *s);
 
 /* Group number `group`, of all groups of the convolution, in a tile. */
 ert_unrolled_group ert_unrolled_group_at(const ert_unrolled_stream *s, int64_t tile, int64_t group);

@@ -37,6 +37,19 @@ static edgert_status choose_isa(const char *isa, const ert_simd **out) {
                   ert_format("'%.40s'", isa ? isa : "").s);
 }
 
+/* What a session is opened from, and how far that is. */
+typedef struct opening {
+  edgert_session *session;
+  const edgert_bundle *bundle;
+  ert_table program;
+  const edgert_session_options *options;
+  edgert_status status; /* of what the caller does */
+  atomic_size_t at;     /* where in the arena the next pages are that nobody has touched */
+  atomic_uint prepared; /* steps that may be proven */
+  atomic_uint proven;   /* of those, the next one that nobody proves */
+  atomic_bool refused;  /* whether one was refused */
+} opening;
+
 /* Each worker has a piece of scratch, and memory for the code of its tasks if steps want any, which lies apart: scratch would
  * not be huge pages around it. Where memory cannot be executed, steps do without. */
 static edgert_status open_scratch(edgert_session *session, size_t scratch, size_t code) {
@@ -56,7 +69,8 @@ static edgert_status open_scratch(edgert_session *session, size_t scratch, size_
   return EDGERT_OK;
 }
 
-static edgert_status prepare_steps(edgert_session *session, ert_table program) {
+static edgert_status prepare_steps(opening *o) {
+  edgert_session *session = o->session;
   size_t scratch = 0, code = 0;
   uint32_t workers = ert_pool_workers(session->pool);
   for (uint32_t i = 0; i < session->plan->n_steps; i++) {
@@ -72,8 +86,9 @@ static edgert_status prepare_steps(edgert_session *session, ert_table program) {
     if (step->kernel->device && session->plan->turns[i].core != 0)
       return ert_reject(&prepare, "core of a step on the device", "0", "%" PRIu32, session->plan->turns[i].core);
     ERT_TRY(step->kernel->prepare(&prepare));
-    ERT_TRY(ert_plan_expect_apart(session->plan, program, &prepare));
+    ERT_TRY(ert_plan_expect_apart(session->plan, o->program, &prepare));
     if (step->scratch_bytes > scratch) scratch = step->scratch_bytes;
+    atomic_store(&o->prepared, i + 1);
   }
   const bool sealed = ert_made_seal(&session->made);
   for (uint32_t i = 0; i < session->plan->n_steps; i++) {
@@ -81,6 +96,7 @@ static edgert_status prepare_steps(edgert_session *session, ert_table program) {
     if (!sealed) step->made = NULL;
     if (!step->made && step->code_bytes > code) code = step->code_bytes;
   }
+  ERT_TRY(ert_schedule_open(session->plan, workers, &session->room, &session->schedule));
   return open_scratch(session, scratch, code);
 }
 
@@ -114,38 +130,48 @@ static edgert_status gather_steps(edgert_session *session) {
   return status;
 }
 
-static edgert_status prepare(edgert_session *session, ert_table program) {
-  if (!session->device) return prepare_steps(session, program);
+static edgert_status prepare(opening *o) {
+  edgert_session *session = o->session;
+  if (!session->device) return prepare_steps(o);
   ERT_TRY(ert_device_begin(session->device, ert_device_stream(session->device)));
-  edgert_status status = prepare_steps(session, program);
+  edgert_status status = prepare_steps(o);
   if (status == EDGERT_OK) status = gather_steps(session);
   return ert_device_end(session->device, true, status);
 }
 
-/* What a session is opened from, and how far that is. */
-typedef struct opening {
-  edgert_session *session;
-  const edgert_bundle *bundle;
-  ert_table program;
-  const edgert_session_options *options;
-  edgert_status status; /* of what the caller does */
-  atomic_size_t at;     /* where in the arena the next pages are that nobody has touched */
-} opening;
-
-/* Everything but the threads, which wait for it. */
-static edgert_status open_steps(const opening *o) {
+/* Everything but the threads, which wait for it, and what prepare has left to be proven. */
+static edgert_status open_steps(opening *o) {
   edgert_session *session = o->session;
   ERT_TRY(open_device(session, o->bundle, o->program, o->options));
   uint64_t device_arena = session->device ? ert_device_arena(session->device) : 0;
   ERT_TRY(ert_plan_open(o->bundle, o->program, session->arena, device_arena, &session->room, &session->plan));
-  ERT_TRY(prepare(session, o->program));
-  ERT_TRY(ert_schedule_open(session->plan, ert_pool_workers(session->pool), &session->room, &session->schedule));
+  ERT_TRY(prepare(o));
   ert_room_finish(&session->room);
   return EDGERT_OK;
 }
 
-/* The caller opens and proves the steps. Meanwhile, and then with him, the others make the pages of the arena appear; not
- * more than MOST bytes, as nothing proves that the steps use all that the metadata asks for. */
+static edgert_status prove_step(const edgert_session *session, uint32_t i) {
+  return ert_prove(&(ert_prepare){.step = &session->plan->steps[i], .simd = session->simd});
+}
+
+/* As many as the worker can get hold of. */
+static void prove_some(opening *o) {
+  for (uint32_t i = atomic_load(&o->proven); i < atomic_load(&o->prepared);)
+    if (atomic_compare_exchange_weak(&o->proven, &i, i + 1)) {
+      if (prove_step(o->session, i) != EDGERT_OK) atomic_store(&o->refused, true);
+      i = atomic_load(&o->proven);
+    }
+}
+
+/* The first of the steps that was refused says why; messages are a thread's own. */
+static edgert_status proofs(const opening *o) {
+  for (uint32_t i = 0; atomic_load(&o->refused) && i < o->session->plan->n_steps; i++)
+    ERT_TRY(prove_step(o->session, i));
+  return EDGERT_OK;
+}
+
+/* The caller opens the steps. Meanwhile, and then with him, the others make the pages of the arena appear; not more than
+ * MOST bytes, as nothing proves that the steps use all that the metadata asks for; and prove the steps that he is done with. */
 static void open_together(void *context, uint32_t worker) {
   enum { PIECE = 2 << 20, MOST = 64 << 20 };
   opening *o = context;
@@ -153,6 +179,9 @@ static void open_together(void *context, uint32_t worker) {
   const size_t end = o->session->arena_bytes < MOST ? o->session->arena_bytes : MOST;
   for (size_t at; (at = atomic_fetch_add(&o->at, PIECE)) < end;)
     ert_pages_appear(o->session->arena + at, o->session->arena + (end - at < PIECE ? end : at + PIECE));
+  prove_some(o);
+  ert_pool_barrier(o->session->pool, worker);
+  prove_some(o);
 }
 
 /* As many workers as the program has cores, or the caller allows threads. */
@@ -174,9 +203,14 @@ static edgert_status build(edgert_session *session, const edgert_bundle *bundle,
   ERT_TRY(start_workers(session, program, options->threads));
   ERT_TRY(ert_room_take(&session->room, session->arena_bytes, "arena", (void **)&session->arena));
   opening o = {.session = session, .bundle = bundle, .program = program, .options = options};
-  if (ert_pool_workers(session->pool) == 1 || session->arena_bytes <= ERT_PAGES_SMALL) return open_steps(&o);
-  ert_pool_run(session->pool, open_together, &o);
-  return o.status;
+  if (ert_pool_workers(session->pool) > 1 && session->arena_bytes > ERT_PAGES_SMALL) {
+    ert_pool_run(session->pool, open_together, &o);
+    ERT_TRY(o.status);
+  } else {
+    ERT_TRY(open_steps(&o));
+    prove_some(&o);
+  }
+  return proofs(&o);
 }
 
 edgert_status edgert_session_open(const edgert_bundle *bundle, const edgert_session_options *given,

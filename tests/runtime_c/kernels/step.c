@@ -89,6 +89,7 @@ edgert_status ert_test_step(const char *kernel, const char *isa, ert_tensor **in
                          .made = code == CODE_OF_ALL ? &made : NULL,
                          .workers = workers};
   edgert_status status = step.kernel->prepare(&prepare);
+  if (status == EDGERT_OK) status = ert_prove(&prepare);
   if (!ert_made_seal(&made)) status = ert_fail(EDGERT_ERROR_OUT_OF_MEMORY, "memory to execute", "some", "none");
   *in_place = prepare.in_place;
   free_x87();

@@ -521,7 +521,8 @@ def test_sorted_rows_and_gaps_are_proven() -> None:
             run(stream.counts, indices)
 
 
-def test_gaps_lead_just_to_the_last_line() -> None:
+@pytest.mark.parametrize("isa", isas())
+def test_gaps_lead_just_to_the_last_line(isa: str) -> None:
     """Whichever row, of however many gaps, and whichever of its gaps lead there."""
     rng = np.random.default_rng(14)
     op = Conv((1, 1), (1, 1, 1, 1), (1, 1))
@@ -536,7 +537,7 @@ def test_gaps_lead_just_to_the_last_line() -> None:
         indices = stream.indices.copy()
         indices[begins[row] : begins[row] + len(gaps)] = gaps
         inputs = [x, stream.values, indices, stream.counts, stream.starts]
-        run_step("conv_sparse", inputs, [out], stream.attributes, isa=isas()[0], constants=CONSTANTS)
+        run_step("conv_sparse", inputs, [out], stream.attributes, isa=isa, constants=CONSTANTS)
 
     with pytest.raises(Rejected, match="to lines of its tile") as refused:
         run(int(np.argmax(counts)), np.full(counts.max(), 255, np.uint8))

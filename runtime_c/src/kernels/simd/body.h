@@ -18,6 +18,7 @@
 #include "kernels/simd/f32-unary.h"
 #include "kernels/simd/f32-unrolled.h"
 #include "kernels/simd/f32-winograd.h"
+#include "kernels/simd/sparse-gaps.h"
 
 #include "kernels/simd/f32-pool.h"
 #include "kernels/simd/f32-softmax.h"

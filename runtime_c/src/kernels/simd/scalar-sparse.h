@@ -67,6 +67,18 @@ static void sparse_copy(const ert_sparse_copy *c) {
     }
 }
 
+static uint32_t sparse_farthest(const ert_gaps *g) {
+  uint32_t most = 0;
+  const uint8_t *gaps = g->gaps;
+  for (size_t row = 0; row < g->rows; row++)
+    for (size_t i = 0; i < g->groups; i++) {
+      uint32_t sum = 0;
+      for (int n = g->counts[(ptrdiff_t)row * g->counts_row + (ptrdiff_t)i]; n > 0; n--) sum += *gaps++;
+      most = sum > most ? sum : most;
+    }
+  return most;
+}
+
 static void sparse_widen(ert_weights weights, const uint16_t *x, float *y, size_t n) {
   for (size_t i = 0; i < n; i++) y[i] = sparse_value((const char *)(x + i), weights);
 }

@@ -32,6 +32,7 @@ const ert_simd ert_simd_scalar = {
     .sparse = sparse_run,
     .sparse_copy = sparse_copy,
     .sparse_widen = sparse_widen,
+    .sparse_farthest = sparse_farthest,
     .sparse_matrix = sparse_matrix,
     .masked = masked_run,
     .sliced = sliced_run,

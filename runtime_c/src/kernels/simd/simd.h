@@ -373,6 +373,14 @@ typedef struct ert_sliced {
   float *sums; /* of 16 columns, which are added to */
 } ert_sliced;
 
+/* Gaps of rows that follow each other: of each row as many as `groups` neighbouring counts tell (sparse-gaps.h). */
+typedef struct ert_gaps {
+  const uint8_t *gaps, *end; /* end: of all that there are */
+  const uint8_t *counts;
+  ptrdiff_t counts_row;
+  size_t groups, rows;
+} ert_gaps;
+
 /* How many floats of a filter a table sums up at once: up to `most`, lines being multiples of `vector`; or up to `unit_most`,
  * lines being multiples of `unit`; or up to `tail_most` with a tail. */
 typedef struct ert_sparse_limits {
@@ -463,6 +471,8 @@ typedef struct ert_simd {
   void (*sparse_copy)(const ert_sparse_copy *c);
   void (*sparse_widen)(ert_weights weights, const uint16_t *x, float *y,
                        size_t n); /* of y whole blocks of 16 are written */
+  /* The largest sum of the gaps of a group in a row. */
+  uint32_t (*sparse_farthest)(const ert_gaps *g);
   void (*sparse_matrix)(const ert_sparse_matrix *m);
   void (*masked)(ert_masked *m);
   void (*sliced)(const ert_sliced *s);
