@@ -55,6 +55,7 @@ class Core:
     efficiency: Efficiency
     bf16_speed: float = 1.0  # products of bf16 that take as long as one of float32
     i8_speed: float = 1.0  # and of bytes
+    code_speed: float = 1.0  # how fast instructions are made and first run, as against Zen 4
 
     @property
     def gflops(self) -> float:

@@ -76,7 +76,7 @@ def calibrate(
     share and how they work together stays as it is.
     """
     fit = _Fit(target or resolve("cpu"), measure, run)
-    stages = [fit.start, fit.caches, fit.families]
+    stages = [fit.start, fit.caches, fit.families, fit.code]
     if run is not None and len(fit.machine.cores) > 1:
         stages += [fit.kinds, fit.shared, fit.waiting, fit.transfers]
     for number, stage in enumerate(stages):
@@ -120,6 +120,11 @@ class _Fit:
         for name, task in _families().items():
             self.solve_core(0, name, task)
         self.solve_core(0, "i8_speed", _bytes())
+
+    def code(self) -> None:
+        """Where kernels make instructions: how fast, by a convolution that hardly runs what it makes."""
+        if self.machine.cores[0].vector_bytes == 64:
+            self.solve_core(0, "code_speed", _made())
 
     # ---- several cores ----
 
@@ -330,6 +335,12 @@ def _bytes() -> _Task:
     image, w, scale = TensorType(DType.U8, (1, 64, 28, 28)), TensorType(DType.I8, (64, 64, 3, 3)), _f32(64)
     work = _work(op, (image, w, scale, TensorType(DType.I32, (64,))))
     return work, Form((BLOCK16, PLANAR, PLANAR, PLANAR), (BLOCK16,), "bytes")
+
+
+def _made() -> _Task:
+    """A convolution of one vector of positions, whose weights become instructions."""
+    op, form = Conv((1, 1), (0, 0, 0, 0), (1, 1)), Form((PLANAR, PLANAR), (PLANAR,), "unrolled")
+    return replace(_work(op, (_f32(1, 512, 4, 4), _f32(512, 512, 1, 1))), density=0.1), form
 
 
 def _chains(target: Target, cores: Sequence[int], work: Work, form: Form, steps: int, pass_on: bool) -> Program:

@@ -16,6 +16,7 @@ class At:
 
     __slots__ = (
         "bf16",
+        "code",
         "cycle",
         "efficiency",
         "far",
@@ -36,6 +37,7 @@ class At:
         self.fma = own.flops_per_cycle / (2 * self.lanes)  # vectors a cycle
         self.bf16 = own.bf16_speed  # products for each of float32
         self.i8 = own.i8_speed
+        self.code = own.code_speed
         self.latency = own.fma_latency  # cycles
         self.load = own.l1_gbps / own.ghz / own.vector_bytes  # vectors a cycle
         self.store = self.load / 2

@@ -37,7 +37,8 @@ def conv_unrolled_seconds(work: Work, form: Form, distances: Sequence[float], at
     assert isinstance(op, Conv)
     assert x is not None
     assert w is not None
-    busy = _cycles(geometry(work), geometry(work.of or work), work.density) * at.cycle / at.efficiency.dense
+    cycles = _cycles(geometry(work), geometry(work.of or work), work.density, at.code)
+    busy = cycles * at.cycle / at.efficiency.dense
     fetch = at.moved(work.density * w.elements * (stored_type(form.implementation).bytes + _PLACE), distances[1])
     moved = _READ * at.moved(x.bytes, distances[0]) + _WRITTEN * at.moved(y.bytes, distances[-1])
     if len(work.inputs) > 3 and work.inputs[3] is not None:
@@ -51,8 +52,8 @@ def _places(g: Geometry, density: float, sizes: Sequence[int]) -> float:
     return g.groups * prod(g.kernel) * g.channels * sum(1 - (1 - density) ** size for size in sizes)
 
 
-def _cycles(g: Geometry, of: Geometry, density: float) -> float:
-    """Of a convolution, or of a part of the one `of` whose tiles it has."""
+def _cycles(g: Geometry, of: Geometry, density: float, code: float) -> float:
+    """Of a convolution, or of a part of the one `of` whose tiles it has; instructions are made at the speed `code`."""
     channels = channels_of_tile(of)
     tiles, strips = ceil(max(g.channels, 1) / channels), strips_of(g, channels, density)
     sizes = group_sizes(g.filters, prod(of.out))
@@ -62,7 +63,7 @@ def _cycles(g: Geometry, of: Geometry, density: float) -> float:
     each += _KEPT * g.groups * g.channels * strips.sets * (strips.inputs == "kept")
     each += _ENDED * g.groups * g.filters * tiles
     filling = _FILLING * prod(g.kernel) * g.groups * len(sizes) * tiles
-    made = _MADE * values + _PLACED * (places + filling) + _GROUP * g.groups * len(sizes) * tiles
+    made = (_MADE * values + _PLACED * (places + filling) + _GROUP * g.groups * len(sizes) * tiles) / code
     vector = _SPREAD if strips.inputs == "rowed" else _COPIED
     copied = g.groups * g.channels * (_RUN * strips.runs + vector * strips.floats / LANES)
     if g.stride[2] > 2:

@@ -36,7 +36,9 @@ def core(own: Core, faster: float, **figures: float) -> Core:
 
 def hidden() -> Machine:
     """A machine like the one calibration starts from, but for its figures."""
-    one = core(START.cores[0], 0.8, i8_speed=1.2, l1_gbps=150.0, l2_gbps=70.0, l3_gbps=40.0, dram_gbps=11.0)
+    one = core(
+        START.cores[0], 0.8, i8_speed=1.2, code_speed=0.1, l1_gbps=150.0, l2_gbps=70.0, l3_gbps=40.0, dram_gbps=11.0
+    )
     return replace(
         START,
         cores=(one,) * 4,
@@ -95,6 +97,7 @@ def test_figures_of_one_core_are_found() -> None:
     for name in ("l2_gbps", "l3_gbps", "dram_gbps"):
         assert getattr(found.cores[0], name) == pytest.approx(getattr(there.cores[0], name), rel=0.05), name
     assert found.cores[0].i8_speed == pytest.approx(there.cores[0].i8_speed, rel=0.3)
+    assert found.cores[0].code_speed == pytest.approx(there.cores[0].code_speed, rel=0.3)
     for field in fields(Efficiency):
         expected = getattr(there.cores[0].efficiency, field.name)
         assert getattr(found.cores[0].efficiency, field.name) == pytest.approx(expected, rel=0.3), field.name
@@ -117,7 +120,13 @@ def test_what_cores_share_is_found() -> None:
 def test_what_is_found_predicts_the_machine() -> None:
     found, there = calibrate(nobody, nobody, start()), hidden()  # type: ignore[arg-type]
     fit = module._Fit(start(), nobody, None)
-    for work, form in (*module._families().values(), module._bytes(), module._reading(3e6), module._reading(1e9)):
+    for work, form in (
+        *module._families().values(),
+        module._bytes(),
+        module._made(),
+        module._reading(3e6),
+        module._reading(1e9),
+    ):
         for active in (1, 4):
             expected = fit.predicted(there, work, form, 0, active)
             assert fit.predicted(found, work, form, 0, active) == pytest.approx(expected, rel=0.05), work
