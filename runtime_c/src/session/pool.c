@@ -94,7 +94,8 @@ void ert_pool_barrier(ert_pool *pool, uint32_t worker) {
   ert_gate_wait(&pool->pass, seen, spin);
 }
 
-/* To ask for the cgroup's share of them takes some 50 us, which a worker has while the session is being opened. */
+/* To ask for the cgroup's share of them takes some 50 us, which a worker has after its first job: mostly that of opening a
+ * session, which does not run at once. */
 static void limit_cores(ert_pool *pool) {
   const uint32_t allowed = atomic_load_explicit(&pool->cores, memory_order_relaxed);
   atomic_store_explicit(&pool->cores, ert_cgroup_cores("", allowed), memory_order_relaxed);
@@ -105,14 +106,14 @@ static void *work(void *argument) {
   ert_pool *pool = self->pool;
   unsigned started = 0;
   note_cpu(self);
-  if (self->index == 1) limit_cores(pool);
-  for (bool spin = false;;) {
+  for (bool spin = false, first = true;; first = false) {
     started = ert_gate_wait(&pool->start, started, spin);
     if (pool->stop) return NULL;
     (void)has_core(self);
     pool->job(pool->context, self->index);
     spin = has_core(self);
     arrive(pool);
+    if (first && self->index == 1) limit_cores(pool);
   }
 }
 
