@@ -13,7 +13,7 @@ typedef struct unrolled_state {
   ert_finish finish;
   ert_strides x, y, residual;
   ert_unrolled_stream stream;
-  bool proven;
+  bool proven;      /* already, as instructions were made of it */
   int64_t vectors;  /* of a strip, at most */
   int64_t runs;     /* of groups of filters: tasks of the same strip */
   int64_t *ends;    /* where they end in each group of the convolution */

@@ -96,6 +96,7 @@ static edgert_status prepare_steps(opening *o) {
     if (!sealed) step->made = NULL;
     if (!step->made && step->code_bytes > code) code = step->code_bytes;
   }
+  /* Before scratch, of which opening then needs no page. */
   ERT_TRY(ert_schedule_open(session->plan, workers, &session->room, &session->schedule));
   return open_scratch(session, scratch, code);
 }
