@@ -129,8 +129,8 @@ def parse_plan(text: str | bytes) -> Plan:
 
 
 def steps_of(program: Program, plan: Plan) -> tuple[tuple[int, ...], ...]:
-    """For each decision the numbers of its steps; those that change layouts are nobody's, and those of two that share a
-    kernel are the first one's."""
+    """For each decision the numbers of its steps; those that change layouts or copy halos are nobody's, and those of two
+    that share a kernel are the first one's."""
     found: dict[str, list[int]] = {d.outputs[0].name: [] for d in plan.decisions if d.outputs}
     inside = {
         d.outputs[0].name: d.inputs[0].name
@@ -140,8 +140,10 @@ def steps_of(program: Program, plan: Plan) -> tuple[tuple[int, ...], ...]:
     for number, step in enumerate(program.steps):
         if step.outputs and step.kernel not in ("reorder", "pack_weights"):
             name = program.tensors[step.outputs[0]].name
-            if name not in found:  # a tile, or partial sums
-                name = re.sub(r":(tile|sum\d+)$", "", name)
+            if name not in found:  # a tile, partial sums, or a band
+                name, kind, _ = [*re.split(r":(?=(tile|sum\d+|rows\d+-\d+)$)", name, maxsplit=1), "", ""][:3]
+                if kind.startswith("rows") and not step.nodes:
+                    continue
             while name in inside:
                 name = inside[name]
             if name in found:

@@ -1,8 +1,8 @@
 """Every way each node can run: form (layouts, algorithm) x split over the cores x depth-first tiles, and what it costs.
 
-A choice fixes the states of its node's operands, which are layout and split here (one device and one element type a
-value): the state its output is produced in, and the states its inputs are needed in, the halo included. Where the state
-of a value and the needed one differ, an adjustment (adjust.py) stands between them.
+A choice fixes the states of its node's operands, which are layout, split and bands here (one device and one element
+type a value): the state its output is produced in, and the states its inputs are needed in, the halo included. Where
+the state of a value and the needed one differ, an adjustment (adjust.py) stands between them.
 
 Depth-first tiling is a choice, too: a node whose one consumer takes its output tile by tile *streams* it. Then both run
 in turn on one core, on tiles that stay in its cache, and rows that neighbouring tiles need twice are computed twice.
@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from packer.ir import Box, Graph, TensorType, extents_of
 from packer.ir.ops import Binary, Concat, Conv, Dependence, Expand, Part, Reshape, Slice, Tile, Transpose
+from packer.planner.bands import bandable
 from packer.planner.costs import Costs
 from packer.planner.cuts import Cut, Cuts
 from packer.planner.places import Places
@@ -47,8 +48,8 @@ class Choice:
     `split` is that of its output, with several pieces a core if it is computed in tiles; `parts` are the sub-operators
     of the pieces (None: the whole node). `busy` is the time in seconds of each core. If there are `terms`, the cores
     compute partial sums first, which are then added up in the pieces of `split`. `takes` are the tiles of the first
-    input, if it streams in; with `streams_out` the output is left in tiles. `dominates` is the next best of those that
-    neighbours cannot tell from this one.
+    input, if it streams in; with `streams_out` the output is left in tiles. With `banded` it is stored in bands of
+    rows. `dominates` is the next best of those that neighbours cannot tell from this one.
     """
 
     form: Form
@@ -58,6 +59,7 @@ class Choice:
     terms: tuple[Term, ...] = ()
     takes: tuple[Piece, ...] = ()
     streams_out: bool = False
+    banded: bool = False
     dominates: Choice | None = None
 
     @property
@@ -110,6 +112,7 @@ class _Nodes:
         self.cuts = Cuts(graph, costs, self.speeds)
         self.wanted: dict[int, dict[tuple[Piece, ...], tuple[Split, int]]] = {}  # by node: tiles consumers would take
         self.sizes: dict[tuple[int, int], tuple[list[int], int]] = {}  # by numbers of work and form
+        self.in_bands: dict[tuple[int, int], bool] = {}  # by node and axis
 
     def build(self, forms: Sequence[tuple[Form, ...]]) -> list[tuple[Choice, ...]]:
         self.places = Places(self.graph, self.target, forms)
@@ -171,6 +174,8 @@ class _Nodes:
                 busy[core] += known[which]
             lines = cut.met + (cut.ahead if self.goes_through(v) else 0)
             if lines and form.outputs[0] is Layout.PLANAR and not streams_out:
+                if self.bandable(v, cut.rows):
+                    found.add(cut, Choice(form, cut.split, cut.parts, tuple(busy), (), takes, banded=True))
                 met = _MET * lines * self.target.machine.transfer_seconds
                 busy = [seconds + met if seconds else 0.0 for seconds in busy]
             if shared:
@@ -212,6 +217,13 @@ class _Nodes:
                 distances.append(own[i] + since // active)
         distances += [around if streams_out else 2 * around] * len(work.outputs)
         return share * self.costs.seconds(work, form, numbers, distances, core, active)
+
+    def bandable(self, v: int, axis: int) -> bool:
+        """Whether node v's output can be in bands of rows, along this axis if it is not 0."""
+        if axis and (v, axis) not in self.in_bands:
+            node = self.graph.nodes[v]
+            self.in_bands[v, axis] = bandable(self.graph, node, self.consumers[node.outputs[0]], axis)
+        return axis > 0 and self.in_bands[v, axis]
 
     def goes_through(self, v: int) -> bool:
         """Whether node v goes through its planes one after the other; other convolutions have a tile of all of them."""
@@ -340,7 +352,7 @@ class _Found:
     def add(self, cut: Cut, choice: Choice) -> None:
         form = choice.form
         sums = form.arithmetic, bool(choice.terms)
-        key = (form.inputs, form.outputs, sums, cut.state, id(choice.takes), choice.streams_out)
+        key = (form.inputs, form.outputs, sums, cut.state, id(choice.takes), choice.streams_out, choice.banded)
         self._alike.setdefault(key, []).append(choice)
 
     def undominated(self) -> tuple[Choice, ...]:
@@ -349,8 +361,7 @@ class _Found:
         for alike in self._alike.values():
             first, *second = sorted(alike, key=lambda choice: choice.seconds)[:2]
             if second:
-                what = first.form, first.split, first.parts, first.busy, first.terms, first.takes, first.streams_out
-                first = Choice(*what, second[0])
+                first = replace(first, dominates=second[0])
             found.append(first)
         return tuple(found)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from packer.ir import Graph, Node, TensorType, extents_of
 from packer.ir.ops import Dependence, Part
+from packer.planner.bands import row_axis
 from packer.planner.costs import Costs, density_of, uneven, work_of
 from packer.planner.split import SHARED, Split, splits, together, weighed
 from targets.base import Work
@@ -23,7 +24,8 @@ class Cut:
     that takes the same time once, each with its number and a core that computes it; `which` tells for each piece which
     of them. `torn` are the inputs of which a part reads a part of a block of channels. `met` are the cache lines of a
     planar output that a core shares with others, `ahead` those of others that are fetched ahead at the end of each run
-    of its own, both of the core that has most. Cuts of the same pieces have the same `state`."""
+    of its own, both of the core that has most. `rows` is the axis of rows if they alone are cut, else 0. Cuts of the
+    same pieces have the same `state`."""
 
     split: Split
     parts: tuple[Part | None, ...]
@@ -32,6 +34,7 @@ class Cut:
     torn: tuple[int, ...]
     met: int
     ahead: float
+    rows: int
     state: int
 
 
@@ -44,7 +47,7 @@ class Cuts:
         self.speeds = speeds
         self._of: dict[tuple[object, ...], tuple[Cut, ...]] = {}  # of nodes that are alike
         self._states: dict[tuple[object, ...], int] = {}
-        self._met: dict[tuple[int, TensorType], tuple[int, float]] = {}  # and `ahead`, by state and output
+        self._met: dict[tuple[int, TensorType], tuple[int, float, int]] = {}  # to `rows`, by state and output
 
     def grain(self, node: Node) -> tuple[int, ...]:
         """For each dimension of a node's first output, what all its cuts are multiples of."""
@@ -100,7 +103,7 @@ class Cuts:
         output = self.graph.type(node.outputs[0])
         met = self._met.get((state, output))
         if met is None:
-            met = self._met[state, output] = _met(split, output)
+            met = self._met[state, output] = *_met(split, output), row_axis(split, output)
         return Cut(split, parts, tuple(works), tuple(which), self._torn(node, parts), *met, state)
 
     def _torn(self, node: Node, parts: Sequence[Part | None]) -> tuple[int, ...]:

@@ -210,7 +210,8 @@ def _kind(graph: Graph, node: Node, choice: Choice) -> dict[str, object]:
     read = [form.inputs[i] for i, name in enumerate(node.inputs) if name is not None and graph.constant(name) is None]
     sides = (dict.fromkeys(layout.name.lower() for layout in side) for side in (read, form.outputs))
     layouts = ">".join("+".join(side) for side in sides)
-    return {"algorithm": form.implementation, "layouts": layouts, "split": choice.split.name}
+    split = choice.split.name + (" in bands" if choice.banded else "")
+    return {"algorithm": form.implementation, "layouts": layouts, "split": split}
 
 
 def _nanoseconds(seconds: float) -> int:

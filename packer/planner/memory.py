@@ -18,11 +18,12 @@ ALIGN = 64
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """`bytes` needed from step `first` to step `last`, both included."""
+    """`bytes` needed from step `first` to step `last`, both included; by one core alone, if `core` is not -1."""
 
     bytes: int
     first: int
     last: int
+    core: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,35 @@ def place(buffers: Sequence[Buffer]) -> Arena:
                 best, best_bytes = offsets, total
         if best_bytes == floor:
             break
+    if any(buffer.core >= 0 for buffer in buffers):
+        best = _by_core(buffers, sizes, best_bytes) or best
     return Arena(tuple(best or ()), best_bytes, floor)
+
+
+def _by_core(buffers: Sequence[Buffer], sizes: list[int], total: int) -> list[int] | None:
+    """Offsets below `total` with what each core alone uses as near as can be to a part of the arena that is its own, so
+    that it does not write to what another core's cache has; None if not all fit."""
+    cores = max(buffer.core for buffer in buffers) + 1
+    offsets = [0] * len(buffers)
+    placed: list[tuple[int, int]] = []  # (offset, buffer), sorted
+    for i in sorted(range(len(buffers)), key=lambda i: (-sizes[i], buffers[i].first)):
+        here = buffers[i]
+        wanted = 0.0 if here.core <= 0 else total * here.core / (cores - 1) - sizes[i]
+        found, end = [], 0
+        taken = [(offset, offset + sizes[j]) for offset, j in placed if _meet(buffers[j], here)]
+        for begin, until in [*taken, (total, total)]:
+            if begin - end >= sizes[i]:
+                found.append(min(max(end, int(wanted) // ALIGN * ALIGN), begin - sizes[i]))
+            end = max(end, until)
+        if not found:
+            return None
+        offsets[i] = min(found, key=lambda offset: abs(offset - wanted))
+        bisect.insort(placed, (offsets[i], i))
+    return offsets
+
+
+def _meet(one: Buffer, other: Buffer) -> bool:
+    return one.first <= other.last and other.first <= one.last
 
 
 def _floor(buffers: Sequence[Buffer], sizes: list[int]) -> int:
@@ -95,8 +124,7 @@ def _greedy(buffers: Sequence[Buffer], sizes: list[int], order: list[int], tight
         here = buffers[i]
         chosen, chosen_gap, end = None, 0, 0
         for offset, j in placed:
-            other = buffers[j]
-            if other.last < here.first or here.last < other.first:
+            if not _meet(buffers[j], here):
                 continue
             gap = offset - end
             if gap >= sizes[i] and (chosen is None or (tightest and gap < chosen_gap)):

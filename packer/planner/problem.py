@@ -8,12 +8,13 @@ from typing import TypeVar
 
 import numpy as np
 
-from packer.ir import Graph, TensorType, whole
+from packer.ir import Graph, Node, TensorType, whole
 from packer.planner.adjust import IMPOSSIBLE, Adjust
+from packer.planner.bands import SHARING, row_axis
 from packer.planner.choices import Choice, choices_of
 from packer.planner.costs import Costs, work_of
 from packer.planner.pbqp import Solution
-from packer.planner.split import NONE, SHARED, Piece, Split
+from packer.planner.split import NONE, SHARED, Piece, Split, together
 from targets.base import Layout
 
 __all__ = ["IMPOSSIBLE", "Problem", "build"]
@@ -83,7 +84,7 @@ def build(
                 own[v] = own[v] + _from_input(adjust, graph.type(name), choices[v], i)
                 continue
             u, slot = made[name]
-            matrix = _between(adjust, graph, name, choices[u], slot, choices[v], i)
+            matrix = _between(adjust, graph, choices[u], slot, node, choices[v], i)
             edges[u, v] = edges[u, v] + matrix if (u, v) in edges else matrix
         for slot, name in enumerate(node.outputs):
             made[name] = (v, slot)
@@ -116,10 +117,10 @@ def _to_output(adjust: Adjust, type: TensorType, choices: Sequence[Choice], slot
 
 
 def _between(
-    adjust: Adjust, graph: Graph, name: str, makers: Sequence[Choice], slot: int, users: Sequence[Choice], i: int
+    adjust: Adjust, graph: Graph, makers: Sequence[Choice], slot: int, node: Node, users: Sequence[Choice], i: int
 ) -> np.ndarray:
-    """What it costs that `users` read as input i what `makers` produce as output `slot`."""
-    type = graph.type(name)
+    """What it costs that `users`, of this node, read as input i what `makers` produce as output `slot`."""
+    type = graph.type(node.inputs[i] or "")
     whole_value = Split(NONE, (Piece(0, whole(type)),))  # operators of several outputs are not cut
     gives = [c.split if slot == 0 or c.split.name == SHARED else whole_value for c in makers]
     given, which_given = _distinct(gives, map(id, gives))
@@ -132,6 +133,7 @@ def _between(
     wanted, which_wanted = _distinct(layouts, layouts)
     change = np.array([[adjust.layouts(type, split, layout, want) for want in wanted] for layout, split in made])
     found = moves + change[np.ix_(which_made, which_wanted)]
+    found = found + _in_bands(graph, node, i, makers, users, moves)
     out = np.array([choice.streams_out for choice in makers])
     into = np.array([bool(choice.takes) and i == 0 for choice in users])
     if out.any() or into.any():
@@ -139,6 +141,31 @@ def _between(
         for v in np.flatnonzero(into).tolist():
             found[[u for u in np.flatnonzero(out).tolist() if _streams(makers[u], users[v])], v] = 0.0
     return np.asarray(found)
+
+
+def _in_bands(
+    graph: Graph, node: Node, i: int, makers: Sequence[Choice], users: Sequence[Choice], moves: np.ndarray
+) -> np.ndarray | float:
+    """What bands cost: halos are written once more than they are read. Values that may share memory are in the same
+    bands; who changes the layout of one has its rows."""
+    out, into = (np.array([choice.banded for choice in choices]) for choices in (makers, users))
+    if not isinstance(node.op, SHARING):
+        able = [c.split.name != SHARED and c.form.inputs[i] in (Layout.PLANAR, Layout.BLOCK16) for c in users]
+        return np.where(out[:, None], np.where(able, moves, IMPOSSIBLE), 0.0)
+    if not (out.any() or into.any()):
+        return 0.0
+    types = graph.type(node.inputs[i] or ""), graph.type(node.outputs[0])
+    made, shared = (
+        [_rows(choice.split, type) if choice.banded else () for choice in choices]
+        for choices, type in zip((makers, users), types, strict=True)
+    )
+    return np.array([[0.0 if rows == other else IMPOSSIBLE for other in shared] for rows in made])
+
+
+def _rows(split: Split, type: TensorType) -> tuple[tuple[int, tuple[int, int]], ...]:
+    """The rows of each core."""
+    axis = row_axis(split, type)
+    return tuple((piece.core, piece.box[axis]) for piece in together(split.pieces))
 
 
 def _streams(maker: Choice, user: Choice) -> bool:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from packer.bundle.model import ALL_CORES, Module, Place, Program
-from packer.ir import Box, Graph, Node, TensorType, extents_of
+from packer.ir import Box, Graph, Node, TensorType, extents_of, whole
 from packer.ir.ops import Concat, Part, Reshape, Slice
 from packer.planner.adjust import reorder_pieces
 from packer.planner.choices import Choice
+from packer.planner.halos import Halos
 from packer.planner.phases import Pending, Phases
 from packer.planner.places import Places
 from packer.planner.split import SHARED, Piece
@@ -33,6 +35,7 @@ class _Emitter:
     def __init__(self, graph: Graph, target: Target, choices: Sequence[Choice], cores: int) -> None:
         self.graph = graph
         self.places = Places(graph, target, [(choice.form,) for choice in choices])
+        self.halos = Halos(graph, choices, self.places)
         self.target = target
         self.speeds = target.machine.speeds(cores)
         self.tensors = Tensors()
@@ -75,15 +78,16 @@ class _Emitter:
         if maker is not node:
             node = replace(node, sources=(*maker.sources, *node.sources))
         sources = self.sources(lowered, node)
-        buffer = self.reusable(node, choice, lowered, sources, position)
+        over = self.reusable(node, choice, lowered, sources, position)
         outputs = [
-            self.made(name, layout, None if slot else buffer)
+            self.made(name, layout, None if slot else over)
             for slot, (name, layout) in enumerate(zip(node.outputs, choice.form.outputs, strict=False))
         ]
         batch = []
         for piece, part in zip(choice.split.pieces, choice.parts, strict=True):
             batch.append(self.step(node, choice.form, part, lowered, sources, outputs, self.core(piece, choice)))
         self.phases.run(batch)
+        self.exchange(node.outputs[0])
 
     def kernel_of(self, node: Node, form: Form) -> tuple[Node, Form]:
         """Whose kernel does a node's work: its own, or that of the node that leaves its output in registers."""
@@ -118,6 +122,23 @@ class _Emitter:
                     part, core = node.op.part(box, types), self.core(piece, choice)
                     batch.append(self.step(node, choice.form, part, lowered, sources, [output], core))
         self.phases.run(batch)
+        for span in spans:
+            self.exchange(node.outputs[0], (axis, span))
+
+    def exchange(self, name: str, only: tuple[int, tuple[int, int]] | None = None) -> None:
+        """Copy what cores read of the rows that others made of a value in bands; `only` a span along another axis."""
+        if name not in self.halos.bands:
+            return
+        tensor = self.tensors.holding(name, Layout.PLANAR, self.graph.type(name))
+        assert tensor is not None
+        batch = []
+        for core, maker, box in self.halos.copies(name):
+            if only is not None:
+                box = _within(box, *only)
+            source, result = (self.tensors.view(tensor, box, of) for of in (maker, core))
+            flat = _flat(math.prod(extents_of(box)))
+            batch.append(Pending(core, "copy", (), (source,), (result,), flat))
+        self.phases.run(batch)
 
     def core(self, piece: Piece, choice: Choice) -> int:
         """Who computes a piece."""
@@ -150,6 +171,7 @@ class _Emitter:
         for core in sorted(private):
             self.tensors.place_private(private[core])
         self.phases.run(batch)
+        self.exchange(last.outputs[0])
 
     def sum(self, node: Node, choice: Choice) -> None:
         """Partial sums of every core, then their sum in pieces."""
@@ -168,10 +190,11 @@ class _Emitter:
         result = self.made(node.outputs[0], layout)
         batch = []
         for piece in choice.split.pieces:
-            views = tuple(self.tensors.view(tensor, piece.box) for tensor in operands)
-            made = (self.tensors.view(result, piece.box),)
+            views = tuple(self.tensors.view(tensor, piece.box, piece.core) for tensor in operands)
+            made = (self.tensors.view(result, piece.box, piece.core),)
             batch.append(Pending(piece.core, total.kernel, node.sources, views, made, total.attributes))
         self.phases.run(batch)
+        self.exchange(node.outputs[0])
 
     def step(
         self,
@@ -191,14 +214,20 @@ class _Emitter:
         for slot, (tensor, operand) in enumerate(zip(sources, cut.inputs, strict=True)):
             if operand is None:
                 ins.append(-1)
-            elif operand.box is None or (from_tile and slot == 0):
+            elif from_tile and slot == 0:
                 ins.append(tensor)
+            elif operand.box is not None:
+                ins.append(self.tensors.view(tensor, operand.box, core))
+            elif self.tensors.bands(tensor) is not None:
+                ins.append(self.tensors.view(tensor, whole(self.graph.type(operand.value or "")), core))
             else:
-                ins.append(self.tensors.view(tensor, operand.box))
+                ins.append(tensor)
         if isinstance(node.op, Concat):
             ins = [tensor for tensor in ins if tensor >= 0]  # those the piece has nothing of are left out
         outs = (
-            [self.tensors.view(outputs[0], part.writes), *outputs[1:]] if part is not None and not to_tile else outputs
+            [self.tensors.view(outputs[0], part.writes, core), *outputs[1:]]
+            if part is not None and not to_tile
+            else outputs
         )
         self.slack = max(self.slack, cut.slack)
         return Pending(core, cut.kernel, node.sources, tuple(ins), tuple(outs), cut.attributes, cut.modules)
@@ -243,20 +272,25 @@ class _Emitter:
         split = self.chosen[name].split if name in self.chosen and not seen else None
         pieces = reorder_pieces(type, split, self.speeds if layout in _ACTIVATIONS else self.speeds[:1])
         for piece in pieces:
-            views = (self.tensors.view(held, piece.box),), (self.tensors.view(made, piece.box),)
-            batch.append(Pending(piece.core, lowered.kernel, (), *views, lowered.attributes, lowered.modules))
+            before, after = (self.tensors.view(tensor, piece.box, piece.core) for tensor in (held, made))
+            operands = (before,), (after,)
+            batch.append(Pending(piece.core, lowered.kernel, (), *operands, lowered.attributes, lowered.modules))
         self.phases.run(batch)
         return made
 
-    def made(self, name: str, layout: Layout, buffer: int | None = None) -> int:
+    def made(self, name: str, layout: Layout, over: int | None = None) -> int:
         """The tensor to write a value to: the box of another one that it lies in, or else in a buffer, a new one if
-        none is given."""
+        it does not overwrite the value of a tensor."""
         place = self.places.of.get((name, layout))
         if place is None and layout is Layout.PLANES:
             type, halo = self.on_device(name)
-            return self.tensors.add(name, type, layout, Place.DEVICE, buffer=buffer, halo=halo)
+            return self.tensors.add(name, type, layout, Place.DEVICE, halo=halo)
         if place is None:
-            return self.tensors.add(name, self.graph.type(name), layout, Place.ARENA, buffer=buffer)
+            type = self.graph.type(name)
+            if layout is Layout.PLANAR and name in self.halos.bands:
+                return self.tensors.add_bands(name, type, self.halos.bands[name], over)
+            buffer = None if over is None else self.tensors.buffer_of[over]
+            return self.tensors.add(name, type, layout, Place.ARENA, buffer=buffer)
         outer, box = place
         held = self.tensors.holding(outer, layout, self.graph.type(outer))
         return self.tensors.inside(name, self.made(outer, layout) if held is None else held, box)
@@ -272,7 +306,11 @@ class _Emitter:
             type, halo = self.on_device(result)
             if halo or self.on_device(source)[1]:
                 return False
-        self.tensors.alias(result, type, self.value(source, layout if layout is Layout.PLANES else Layout.PLANAR))
+        held = self.value(source, layout if layout is Layout.PLANES else Layout.PLANAR)
+        if result in self.halos.bands:
+            self.tensors.add_bands(result, type, self.halos.bands[result], held)
+        else:
+            self.tensors.alias(result, type, held)
         return True
 
     def on_device(self, name: str) -> tuple[TensorType, tuple[int, ...]]:
@@ -283,9 +321,10 @@ class _Emitter:
     def reusable(
         self, node: Node, choice: Choice, lowered: Lowered, sources: tuple[int, ...], position: int
     ) -> int | None:
-        """The buffer of a dying input that the first output may overwrite: each piece the same box of it."""
-        output = (self.graph.type(node.outputs[0]), choice.form.outputs[0])
-        if (node.outputs[0], choice.form.outputs[0]) in self.places.of:
+        """The tensor of a dying input that the first output may overwrite: each piece the same box of it."""
+        y, layout = node.outputs[0], choice.form.outputs[0]
+        bands = self.halos.bands.get(y)
+        if (y, layout) in self.places.of:
             return None
         for slot in node.op.inplace:
             name = node.inputs[slot] if slot < len(node.inputs) else None
@@ -296,14 +335,17 @@ class _Emitter:
             buffer = self.tensors.buffer_of[sources[at]]
             if buffer < 0 or self.tensors.buffers[buffer].place is not Place.ARENA:
                 continue
-            if (tensor.type, tensor.layout) != output or tensor.root >= 0:
+            seen = tensor.type if bands is None else self.graph.type(name)
+            if (seen, tensor.layout) != (self.graph.type(y), layout) or tensor.root >= 0:
+                continue
+            if self.tensors.bands(sources[at]) != bands:
                 continue
             if any(part is not None and part.reads[slot] != part.writes for part in choice.parts):
                 continue
             holders = self.tensors.names_in(buffer)
             others = [t for i, t in enumerate(sources) if i != at and t >= 0 and self.tensors.buffer_of[t] == buffer]
             if not others and all(self.last_use.get(name, -1) <= position for name in holders):
-                return buffer
+                return sources[at]
         return None
 
     # ---- the end ----
@@ -348,12 +390,7 @@ class _Emitter:
             else:
                 source, type = tensor, self.graph.type(name)
                 tensor = self.tensors.add(name, type, Layout.PLANAR, Place.OUTPUT, index)
-                flat = (
-                    Attribute("offset", ints=(0,)),
-                    Attribute("shape", ints=(type.elements,)),
-                    Attribute("strides", ints=(1,)),
-                )
-                self.phases.run([Pending(0, "copy", (), (source,), (tensor,), flat)])
+                self.phases.run([Pending(0, "copy", (), (source,), (tensor,), _flat(type.elements))])
             outputs.append(tensor)
         return outputs
 
@@ -375,6 +412,15 @@ def _within(box: Box, axis: int, span: tuple[int, int]) -> Box:
     """What of a box lies in a span along one axis; nothing if it ends before it begins."""
     begin, end = max(box[axis][0], span[0]), min(box[axis][1], span[1])
     return (*box[:axis], (begin, max(begin, end)), *box[axis + 1 :])
+
+
+def _flat(elements: int) -> tuple[Attribute, ...]:
+    """A copy of all elements as they are."""
+    return (
+        Attribute("offset", ints=(0,)),
+        Attribute("shape", ints=(elements,)),
+        Attribute("strides", ints=(1,)),
+    )
 
 
 _ACTIVATIONS = (Layout.PLANAR, Layout.BLOCK16)

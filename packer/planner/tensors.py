@@ -11,6 +11,7 @@ import numpy as np
 
 from packer.bundle.model import Place, Tensor
 from packer.ir import Box, TensorType, extents_of
+from packer.planner.bands import Bands
 from packer.planner.memory import ALIGN, Arena, Buffer, place
 from targets.base import Layout, stored_bytes
 
@@ -28,6 +29,7 @@ class _Buffer:
     place: Place
     index: int
     planes: tuple[int, ...] = ()  # bytes of a plane with its halo, and the halo: shares memory with its like only
+    core: int = -1  # that alone writes there, if any
 
 
 class Tensors:
@@ -42,6 +44,8 @@ class Tensors:
         self._constants: dict[tuple[object, ...], int] = {}
         self._views: dict[tuple[int, Box], int] = {}
         self._names: dict[int, set[str]] = {}  # of the values in a buffer
+        self._bands: dict[int, Bands] = {}  # of values in bands, by the number of the first core's
+        self._of_cores: dict[int, dict[int, int]] = {}  # and the number of each core's
 
     def add(
         self,
@@ -55,14 +59,26 @@ class Tensors:
     ) -> int:
         """A new tensor that holds `name`, in a new buffer unless it shares one."""
         number = self._append(Tensor(name, type, layout, where, index, halo=halo), buffer)
-        self._found[name, layout, type.shape] = number
-        self._names.setdefault(self.buffer_of[number], set()).add(name)
-        return number
+        return self._holds(number, name, layout, type.shape)
 
     def alias(self, name: str, type: TensorType, held: int) -> int:
         """The elements of a tensor under another shape and name."""
         tensor = self.all[held]
         return self.add(name, type, tensor.layout, tensor.place, tensor.index, self.buffer_of[held])
+
+    def add_bands(self, name: str, type: TensorType, bands: Bands, over: int | None = None) -> int:
+        """New tensors that hold `name` in bands, in new buffers unless those take the place of the bands of a value;
+        the first stands for all."""
+        numbers = {}
+        for core in bands.rows:
+            tensor = Tensor(bands.name(name, core), bands.type(type, core), Layout.PLANAR, Place.ARENA)
+            buffer = None if over is None else self.buffer_of[self._of_cores[over][core]]
+            numbers[core] = self._append(tensor, buffer, core)
+        return self._holds_bands(numbers, name, type.shape, bands)
+
+    def bands(self, number: int) -> Bands | None:
+        """The bands that a value is in whose tensors this one stands for."""
+        return self._bands.get(number)
 
     def private(self, name: str, type: TensorType, layout: Layout) -> int:
         """A tensor that only one core uses for a while; place_private gives it a buffer."""
@@ -88,7 +104,12 @@ class Tensors:
             self.buffer_of.append(-1)
         return self._constants[key]
 
-    def view(self, held: int, box: Box, name: str = "") -> int:
+    def view(self, held: int, box: Box, core: int) -> int:
+        """The box of a value, as a tensor: in bands, where `core` has it."""
+        bands = self._bands.get(held)
+        return self._box(held, box) if bands is None else self._box(self._of_cores[held][core], bands.within(box, core))
+
+    def _box(self, held: int, box: Box, name: str = "") -> int:
         """The box of a tensor, as a tensor of that name; the tensor itself if that is all of it."""
         whole = self.all[held]
         type = TensorType(whole.type.dtype, extents_of(box))
@@ -105,12 +126,15 @@ class Tensors:
         return self._views[root, box]
 
     def inside(self, name: str, held: int, box: Box) -> int:
-        """A tensor that holds `name`, in a box of the tensor that holds another value."""
-        number = self.view(held, box, name)
-        tensor = self.all[number]
-        self._found[name, tensor.layout, tensor.type.shape] = number
-        self._names.setdefault(self.buffer_of[number], set()).add(name)
-        return number
+        """A tensor that holds `name`, in a box of the tensor that holds another value; in its bands, if any."""
+        bands, shape = self._bands.get(held), extents_of(box)
+        if bands is None:
+            return self._holds(self._box(held, box, name), name, self.all[held].layout, shape)
+        numbers = {
+            core: self._box(number, bands.through(box, core), bands.name(name, core))
+            for core, number in self._of_cores[held].items()
+        }
+        return self._holds_bands(numbers, name, shape, bands)
 
     def holding(self, name: str, layout: Layout, type: TensorType) -> int | None:
         """The tensor that holds a value in that layout and shape."""
@@ -126,7 +150,7 @@ class Tensors:
         """The tensors with their final places, given the first and last step that each buffer is used in; and the bytes
         of device memory."""
         numbers = [i for i, b in enumerate(self.buffers) if b.place is Place.ARENA and i in lives]
-        arena = place([Buffer(self.buffers[i].bytes, *lives[i]) for i in numbers])
+        arena = place([Buffer(self.buffers[i].bytes, *lives[i], self.buffers[i].core) for i in numbers])
         offsets = dict(zip(numbers, arena.offsets, strict=True))
         on_device, device_bytes = self._on_device(lives)
         offsets.update(on_device)
@@ -158,13 +182,25 @@ class Tensors:
             end = begin + own.bytes // ALIGN * unit
         return offsets, end
 
-    def _append(self, tensor: Tensor, buffer: int | None) -> int:
+    def _holds(self, number: int, name: str, layout: Layout, shape: tuple[int, ...]) -> int:
+        self._found[name, layout, shape] = number
+        self._names.setdefault(self.buffer_of[number], set()).add(name)
+        return number
+
+    def _holds_bands(self, numbers: Mapping[int, int], name: str, shape: tuple[int, ...], bands: Bands) -> int:
+        for number in numbers.values():
+            self._holds(number, name, Layout.PLANAR, shape)
+        first = self._found[name, Layout.PLANAR, shape] = next(iter(numbers.values()))
+        self._bands[first], self._of_cores[first] = bands, dict(numbers)
+        return first
+
+    def _append(self, tensor: Tensor, buffer: int | None, core: int = -1) -> int:
         if buffer is None:
             buffer = len(self.buffers)
             size = stored_bytes(tensor.type, tensor.layout, tensor.halo)
             images, channels = (*tensor.type.shape, 1, 1)[:2]
             planes = (size // max(images * channels, 1), *tensor.halo) if tensor.halo else ()
-            self.buffers.append(_Buffer(size, tensor.place, tensor.index, planes))
+            self.buffers.append(_Buffer(size, tensor.place, tensor.index, planes, core))
         self.all.append(tensor)
         self.buffer_of.append(buffer)
         return len(self.all) - 1

@@ -11,13 +11,14 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from packer.ir import Block, Box, DType, Graph, Node, TensorType, Value, extents_of, whole
+from packer.ir import Block, DType, Graph, Node, TensorType, Value
 from packer.ir.ops import (
     Conv,
     Expand,
     IntegerConv,
     IntegerMatMul,
     MatMul,
+    Op,
     QuantizedConv,
     QuantizedMatMul,
     Recurrent,
@@ -377,14 +378,12 @@ def _cut(graph: Graph, node: Node) -> Lowered:
 
 def _copy(graph: Graph, node: Node) -> Lowered:
     """Transpose, Slice, Expand, Tile, Reshape: one strided copy out of all of the input."""
-    whole_output = whole(graph.type(node.outputs[0]))
     operand = _operand(graph, node.inputs[0], Layout.PLANAR)
-    return Lowered("copy", (operand,), copy_attributes(graph, node, whole_output))
+    return Lowered("copy", (operand,), copy_attributes(node.op, graph.type(node.inputs[0] or "").shape))
 
 
-def copy_attributes(graph: Graph, node: Node, box: Box) -> tuple[Attribute, ...]:
-    """Where the elements of a box of the output lie in the input: offset, extents and strides."""
-    op, source = node.op, graph.type(node.inputs[0] or "").shape
+def copy_attributes(op: Op, source: tuple[int, ...]) -> tuple[Attribute, ...]:
+    """Where the elements of the output lie in an input of this shape: offset, extents and strides."""
     strides, offset = row_major(source), 0
     shape: tuple[int, ...]
     if isinstance(op, Transpose):
@@ -404,10 +403,6 @@ def copy_attributes(graph: Graph, node: Node, box: Box) -> tuple[Attribute, ...]
     else:
         assert isinstance(op, Reshape)
         shape, strides = op.shape, row_major(op.shape)
-    output = graph.type(node.outputs[0])
-    if len(shape) == output.rank:
-        offset += sum(begin * stride for (begin, _), stride in zip(box, strides, strict=True))
-        shape = extents_of(box)
     shape, strides = _collapse(shape, strides)
     return (
         Attribute("offset", ints=(offset if 0 not in shape else 0,)),

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from packer.ir import Box, Graph, Node, whole
+from packer.ir import Box, Graph, Node, extents_of, whole
 from packer.ir.ops import (
     Binary,
     Cast,
@@ -100,7 +100,11 @@ def restrict(graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part)
         assert operand is not None
         return replace(lowered, inputs=(replace(operand, box=part.reads[0]),))
     if isinstance(node.op, COPIES):
-        return replace(lowered, attributes=copy_attributes(graph, node, part.writes))
+        (operand,), box = lowered.inputs, part.reads[0]
+        assert operand is not None
+        assert box is not None
+        attributes = copy_attributes(part.op, extents_of(box))
+        return replace(lowered, inputs=(replace(operand, box=box),), attributes=attributes)
     boxes: list[Box | None] = list(part.reads)
     if is_stream(form.implementation):
         boxes = _sparse(lowered, part)

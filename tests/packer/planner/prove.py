@@ -3,6 +3,7 @@ first."""
 
 from __future__ import annotations
 
+import re
 from itertools import combinations
 
 import numpy as np
@@ -65,9 +66,14 @@ class _Memory:
         box = tensor.within if tensor.root >= 0 else whole(tensor.type)
         begin = self.begins.get((tensor.name, key), np.zeros(len(box), np.int64))
         part = tuple(slice(b - at, e - at) for (b, e), at in zip(box, begin, strict=True))
-        if root.name.endswith(":tile") or tensor.name not in self.graph.values:
+        name, rows = _band(tensor.name)
+        if root.name.endswith(":tile") or name not in self.graph.values:
             return self.fresh((key, root.name), root.type.shape)[part]
-        own = self.value(tensor.name, root.layout)
+        own = self.value(name, root.layout)
+        if rows is not None:
+            whole_root = self.graph.type(_band(root.name)[0]).shape
+            cut = [axis for axis, (all, some) in enumerate(zip(whole_root, root.type.shape, strict=True)) if all != some]
+            own = own.take(np.arange(*rows), cut[0]) if cut else own
         return own.reshape(root.type.shape if tensor.name == root.name else own.shape)[part]
 
     def value(self, name: str, layout: Layout) -> np.ndarray:
@@ -136,6 +142,12 @@ def prove(graph: Graph, program: Program) -> int:
     return overwritten
 
 
+def _band(name: str) -> tuple[str, tuple[int, int] | None]:
+    """The value that a tensor is of, and the rows that it has, if it is one of its bands."""
+    found = re.fullmatch(r"(.*):rows(\d+)-(\d+)", name)
+    return (name, None) if found is None else (found[1], (int(found[2]), int(found[3])))
+
+
 def _overwrites(memory: _Memory, step: Step, producers: dict[str, Node]) -> bool:
     """Whether a step writes over an input, which its operator must allow: exactly, and only one."""
     tensors = memory.program.tensors
@@ -153,9 +165,9 @@ def _overwrites(memory: _Memory, step: Step, producers: dict[str, Node]) -> bool
         made = tensors[step.outputs[0]]
         read = tensors[step.inputs[slot]]
         assert step.nodes, f"{step.kernel} writes over its input {slot}"
-        maker = producers[made.name]
+        maker = producers[_band(made.name)[0]]
         allowed = [maker.inputs[i] for i in maker.op.inplace if i < len(maker.inputs)]
-        assert read.name in allowed, f"{step.kernel} writes over its input {slot}"
+        assert _band(read.name)[0] in allowed, f"{step.kernel} writes over its input {slot}"
         assert (read.type, read.layout) == (made.type, made.layout)
         assert np.array_equal(memory.addresses(step.inputs[slot]), memory.addresses(step.outputs[0]))
     return bool(over)

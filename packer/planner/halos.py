@@ -1,0 +1,96 @@
+"""Which values of a plan are in bands, what rows each band has, and which of them are copied from another core's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from packer.ir import Box, Graph, Node, whole
+from packer.ir.ops import Reshape
+from packer.planner.bands import SHARING, Bands, row_axis
+from packer.planner.choices import Choice
+from packer.planner.places import Places
+from packer.planner.split import together
+from targets.base import Layout
+
+__all__ = ["Halos"]
+
+_Rows = dict[int, tuple[int, int]]  # begin and end, by core
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """The axis of rows; the rows that each core makes, and those it has at the end."""
+
+    axis: int
+    made: _Rows
+    held: _Rows
+
+
+class Halos:
+    """The values in bands of a graph with one choice a node."""
+
+    def __init__(self, graph: Graph, choices: Sequence[Choice], places: Places) -> None:
+        self._graph = graph
+        self._values: dict[str, _Value] = {}
+        lies_in: dict[str, str] = {}  # which value in bands another one shares memory with
+        pairs = list(zip(graph.nodes, choices, strict=True))
+        for node, choice in pairs:
+            if choice.banded:
+                name, type = node.outputs[0], graph.type(node.outputs[0])
+                axis = row_axis(choice.split, type)
+                made = {piece.core: piece.box[axis] for piece in together(choice.split.pieces)}
+                self._values[name] = _Value(axis, made, dict(made))
+                if isinstance(node.op, Reshape):
+                    lies_in[name] = node.inputs[0] or ""
+        for name in self._values:
+            outer = places.of.get((name, Layout.PLANAR))
+            if outer is not None and outer[0] in self._values:
+                lies_in[name] = outer[0]
+        for node, choice in reversed(pairs):
+            self._read(node, choice)
+        self.bands = self._stored(lies_in)
+
+    def copies(self, name: str) -> Iterator[tuple[int, int, Box]]:
+        """The halo of a value: a core, the one that makes rows that it reads, and those rows."""
+        value, box = self._values[name], whole(self._graph.type(name))
+        for core, (begin, end) in value.held.items():
+            for maker, (first, last) in value.made.items():
+                rows = max(begin, first), min(end, last)
+                if maker != core and rows[0] < rows[1]:
+                    yield core, maker, (*box[: value.axis], rows, *box[value.axis + 1 :])
+
+    def _read(self, node: Node, choice: Choice) -> None:
+        """Add what a node reads of values in bands; what its output's bands have, those of inputs that lie there do."""
+        cores = [term.core for term in choice.terms] or [piece.core for piece in choice.split.pieces]
+        for i, name in enumerate(node.inputs):
+            value = self._values.get(name or "")
+            if value is None or name is None:
+                continue
+            if isinstance(node.op, SHARING):
+                _extend(value.held, self._values[node.outputs[0]].held.items())
+            else:
+                boxes = [whole(self._graph.type(name)) if part is None else part.reads[i] for part in choice.parts]
+                read = ((c, box[value.axis]) for c, box in zip(cores, boxes, strict=True) if box is not None)
+                _extend(value.held, read)
+
+    def _stored(self, lies_in: Mapping[str, str]) -> dict[str, Bands]:
+        """The bands of each value; those of values that share memory have the same rows."""
+        roots: dict[str, str] = {}
+        rows: dict[str, _Rows] = {}
+        for name, value in self._values.items():
+            root = name
+            while root in lies_in:
+                root = lies_in[root]
+            roots[name] = root
+            _extend(rows.setdefault(root, {}), value.held.items())
+        return {
+            name: Bands(value.axis, dict(sorted(rows[roots[name]].items()))) for name, value in self._values.items()
+        }
+
+
+def _extend(rows: _Rows, more: Iterable[tuple[int, tuple[int, int]]]) -> None:
+    for core, (begin, end) in more:
+        if begin < end:
+            before = rows.get(core, (begin, end))
+            rows[core] = (min(before[0], begin), max(before[1], end))
