@@ -140,9 +140,10 @@ def steps_of(program: Program, plan: Plan) -> tuple[tuple[int, ...], ...]:
     for number, step in enumerate(program.steps):
         if step.outputs and step.kernel not in ("reorder", "pack_weights"):
             name = program.tensors[step.outputs[0]].name
-            if name not in found:  # a tile, partial sums, or a band
-                name, kind, _ = [*re.split(r":(?=(tile|sum\d+|rows\d+-\d+)$)", name, maxsplit=1), "", ""][:3]
-                if kind.startswith("rows") and not step.nodes:
+            piece = None if name in found else re.search(r":(tile|sum\d+|rows\d+-\d+)$", name)
+            if piece is not None:
+                name = name[: piece.start()]
+                if piece[1].startswith("rows") and not step.nodes:
                     continue
             while name in inside:
                 name = inside[name]
