@@ -29,7 +29,7 @@ from packer.ir.ops import (
 )  # fmt: skip
 from packer.planner.split import Split, together
 
-__all__ = ["SHARING", "Bands", "bandable", "row_axis"]
+__all__ = ["SHARING", "Bands", "bandable", "row_axis", "rows_of"]
 
 SHARING = Concat | Reshape | Slice  # their results may be views of the memory of inputs, or hold it
 _READS_BANDS = (
@@ -74,6 +74,12 @@ def row_axis(split: Split, type: TensorType) -> int:
         return 0
     cut = [a for a, extent in enumerate(type.shape) if any(piece.box[a] != (0, extent) for piece in pieces)]
     return cut[0] if len(cut) == 1 and cut[0] >= _FIRST else 0
+
+
+def rows_of(split: Split, type: TensorType) -> tuple[tuple[int, tuple[int, int]], ...]:
+    """The rows of each core, if they alone are cut."""
+    axis = row_axis(split, type)
+    return tuple((piece.core, piece.box[axis]) for piece in together(split.pieces)) if axis else ()
 
 
 def bandable(graph: Graph, node: Node, readers: Sequence[Node], axis: int) -> bool:

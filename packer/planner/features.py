@@ -41,8 +41,8 @@ def node_features(problem: Problem) -> np.ndarray:
 
 
 def choice_features(problem: Problem) -> list[np.ndarray]:
-    """For each node [choices, features]: the pieces along each axis and a core's tiles, what is shared, summed, streamed
-    or in bands, the layouts, the algorithm, and the predicted time, beside the node's best and in seconds."""
+    """For each node [choices, features]: the pieces along each axis and a core's tiles, what is shared, summed,
+    streamed or in bands, the layouts, the algorithm, and the predicted time, beside the node's best and in seconds."""
     every = [choice for choices in problem.choices for choice in choices]
     algorithms = _one_hot([choice.form.implementation for choice in every])
     layouts = np.eye(len(Layout))

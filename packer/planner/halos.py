@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from packer.ir import Box, Graph, Node, whole
 from packer.ir.ops import Reshape
-from packer.planner.bands import SHARING, Bands, row_axis
+from packer.planner.bands import SHARING, Bands, row_axis, rows_of
 from packer.planner.choices import Choice
 from packer.planner.places import Places
 from packer.planner.split import together
 from targets.base import Layout
 
-__all__ = ["Halos"]
+__all__ = ["Halos", "apart"]
 
 _Rows = dict[int, tuple[int, int]]  # begin and end, by core
 
@@ -27,10 +27,24 @@ class _Value:
     held: _Rows
 
 
-class Halos:
-    """The values in bands of a graph with one choice a node."""
+def apart(graph: Graph, choices: Sequence[Choice]) -> set[tuple[str, str]]:
+    """The inputs and outputs that might share memory, but are in other bands, or only one in any."""
+    rows: dict[str, object] = {}
+    found: set[tuple[str, str]] = set()
+    for node, choice in zip(graph.nodes, choices, strict=True):
+        name = node.outputs[0]
+        rows[name] = choice.banded and rows_of(choice.split, graph.type(name))
+        if isinstance(node.op, SHARING):
+            found.update((x, name) for x in node.inputs if x is not None and rows.get(x, False) != rows[name])
+    return found
 
-    def __init__(self, graph: Graph, choices: Sequence[Choice], places: Places) -> None:
+
+class Halos:
+    """The values in bands of a graph with one choice a node; `separate` are those that `apart` finds."""
+
+    def __init__(
+        self, graph: Graph, choices: Sequence[Choice], places: Places, separate: Container[tuple[str, str]]
+    ) -> None:
         self._graph = graph
         self._values: dict[str, _Value] = {}
         lies_in: dict[str, str] = {}  # which value in bands another one shares memory with
@@ -41,14 +55,15 @@ class Halos:
                 axis = row_axis(choice.split, type)
                 made = {piece.core: piece.box[axis] for piece in together(choice.split.pieces)}
                 self._values[name] = _Value(axis, made, dict(made))
-                if isinstance(node.op, Reshape):
-                    lies_in[name] = node.inputs[0] or ""
+                source = node.inputs[0] or ""
+                if isinstance(node.op, Reshape) and (source, name) not in separate:
+                    lies_in[name] = source
         for name in self._values:
             outer = places.of.get((name, Layout.PLANAR))
             if outer is not None and outer[0] in self._values:
                 lies_in[name] = outer[0]
         for node, choice in reversed(pairs):
-            self._read(node, choice)
+            self._read(node, choice, lies_in)
         self.bands = self._stored(lies_in)
 
     def copies(self, name: str) -> Iterator[tuple[int, int, Box]]:
@@ -60,15 +75,16 @@ class Halos:
                 if maker != core and rows[0] < rows[1]:
                     yield core, maker, (*box[: value.axis], rows, *box[value.axis + 1 :])
 
-    def _read(self, node: Node, choice: Choice) -> None:
-        """Add what a node reads of values in bands; what its output's bands have, those of inputs that lie there do."""
+    def _read(self, node: Node, choice: Choice, lies_in: Mapping[str, str]) -> None:
+        """Add what a node reads of values in bands: of one that shares memory with the output, what that has."""
         cores = [term.core for term in choice.terms] or [piece.core for piece in choice.split.pieces]
         for i, name in enumerate(node.inputs):
             value = self._values.get(name or "")
             if value is None or name is None:
                 continue
-            if isinstance(node.op, SHARING):
-                _extend(value.held, self._values[node.outputs[0]].held.items())
+            result = node.outputs[0]
+            if lies_in.get(name) == result or lies_in.get(result) == name:
+                _extend(value.held, self._values[result].held.items())
             else:
                 boxes = [whole(self._graph.type(name)) if part is None else part.reads[i] for part in choice.parts]
                 read = ((c, box[value.axis]) for c, box in zip(cores, boxes, strict=True) if box is not None)

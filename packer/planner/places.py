@@ -8,7 +8,7 @@ take no views with gaps, boxes that cut a block of channels, and all but the fir
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from packer.ir import Box, Graph, Node, whole
 from packer.ir.ops import Concat, Conv, Reshape, Slice
@@ -21,10 +21,18 @@ Place = tuple[str, Box]  # the value that another one lies in, and the box
 
 class Places:
     """The places of a graph's values while every node has one of its `forms`: the one that was chosen, or those it may
-    have yet; then all places that some choice of forms makes possible."""
+    have yet; then all places that some choice of forms makes possible. `apart` are the inputs and outputs of nodes that
+    cannot share memory."""
 
-    def __init__(self, graph: Graph, target: Target, forms: Sequence[tuple[Form, ...]]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        target: Target,
+        forms: Sequence[tuple[Form, ...]],
+        apart: Container[tuple[str, str]] = (),
+    ) -> None:
         self.graph = graph
+        self.apart = apart
         self.target = target
         self.of: dict[tuple[str, Layout], Place] = {}  # by value and the layout that it has there
         self._made: dict[str, tuple[Node, tuple[Form, ...]]] = {}
@@ -53,7 +61,8 @@ class Places:
         wanted = _wanted(self.graph, node)
         copied, elements = [], [self.graph.type(value).elements for value, _ in wanted]
         for i, (value, place) in enumerate(wanted):
-            free = (value, layout) not in self.of
+            source = value if isinstance(node.op, Concat) else place[0]
+            free = (value, layout) not in self.of and (source, node.outputs[0]) not in self.apart
             if free and self._may_lie(value, place, layout, written=isinstance(node.op, Concat)):
                 self.of[value, layout] = place
             else:

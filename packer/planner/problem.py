@@ -10,12 +10,13 @@ import numpy as np
 
 from packer.ir import Graph, Node, TensorType, whole
 from packer.planner.adjust import IMPOSSIBLE, Adjust
-from packer.planner.bands import SHARING, row_axis
+from packer.planner.bands import SHARING, rows_of
 from packer.planner.choices import Choice, choices_of
 from packer.planner.costs import Costs, work_of
 from packer.planner.pbqp import Solution
-from packer.planner.split import NONE, SHARED, Piece, Split, together
+from packer.planner.split import NONE, SHARED, Piece, Split
 from targets.base import Layout
+from targets.machine import Machine
 
 __all__ = ["IMPOSSIBLE", "Problem", "build"]
 
@@ -133,7 +134,7 @@ def _between(
     wanted, which_wanted = _distinct(layouts, layouts)
     change = np.array([[adjust.layouts(type, split, layout, want) for want in wanted] for layout, split in made])
     found = moves + change[np.ix_(which_made, which_wanted)]
-    found = found + _in_bands(graph, node, i, makers, users, moves)
+    found = found + _in_bands(adjust.costs.target.machine, graph, node, i, makers, users, moves)
     out = np.array([choice.streams_out for choice in makers])
     into = np.array([bool(choice.takes) and i == 0 for choice in users])
     if out.any() or into.any():
@@ -144,28 +145,27 @@ def _between(
 
 
 def _in_bands(
-    graph: Graph, node: Node, i: int, makers: Sequence[Choice], users: Sequence[Choice], moves: np.ndarray
+    machine: Machine,
+    graph: Graph,
+    node: Node,
+    i: int,
+    makers: Sequence[Choice],
+    users: Sequence[Choice],
+    moves: np.ndarray,
 ) -> np.ndarray | float:
-    """What bands cost: halos are written once more than they are read. Values that may share memory are in the same
-    bands; who changes the layout of one has its rows."""
+    """What bands cost: halos are written once more than they are read, and what could share memory but is in other
+    bands is copied. Who changes the layout of a value has its rows."""
     out, into = (np.array([choice.banded for choice in choices]) for choices in (makers, users))
     if not isinstance(node.op, SHARING):
         able = [c.split.name != SHARED and c.form.inputs[i] in (Layout.PLANAR, Layout.BLOCK16) for c in users]
         return np.where(out[:, None], np.where(able, moves, IMPOSSIBLE), 0.0)
     if not (out.any() or into.any()):
         return 0.0
-    types = graph.type(node.inputs[i] or ""), graph.type(node.outputs[0])
-    made, shared = (
-        [_rows(choice.split, type) if choice.banded else () for choice in choices]
-        for choices, type in zip((makers, users), types, strict=True)
-    )
-    return np.array([[0.0 if rows == other else IMPOSSIBLE for other in shared] for rows in made])
-
-
-def _rows(split: Split, type: TensorType) -> tuple[tuple[int, tuple[int, int]], ...]:
-    """The rows of each core."""
-    axis = row_axis(split, type)
-    return tuple((piece.core, piece.box[axis]) for piece in together(split.pieces))
+    type, result = graph.type(node.inputs[i] or ""), graph.type(node.outputs[0])
+    made = [choice.banded and rows_of(choice.split, type) for choice in makers]
+    shared = [choice.banded and rows_of(choice.split, result) for choice in users]
+    copied = 2e-9 * type.bytes / machine.cores[0].l2_gbps + machine.step_seconds
+    return np.array([[copied if rows != other else 0.0 for other in shared] for rows in made])
 
 
 def _streams(maker: Choice, user: Choice) -> bool:

@@ -11,7 +11,7 @@ from packer.ir import Box, Graph, Node, TensorType, extents_of, whole
 from packer.ir.ops import Concat, Part, Reshape, Slice
 from packer.planner.adjust import reorder_pieces
 from packer.planner.choices import Choice
-from packer.planner.halos import Halos
+from packer.planner.halos import Halos, apart
 from packer.planner.phases import Pending, Phases
 from packer.planner.places import Places
 from packer.planner.split import SHARED, Piece
@@ -34,8 +34,9 @@ class _Emitter:
 
     def __init__(self, graph: Graph, target: Target, choices: Sequence[Choice], cores: int) -> None:
         self.graph = graph
-        self.places = Places(graph, target, [(choice.form,) for choice in choices])
-        self.halos = Halos(graph, choices, self.places)
+        self.apart = apart(graph, choices)
+        self.places = Places(graph, target, [(choice.form,) for choice in choices], self.apart)
+        self.halos = Halos(graph, choices, self.places, self.apart)
         self.target = target
         self.speeds = target.machine.speeds(cores)
         self.tensors = Tensors()
@@ -296,11 +297,11 @@ class _Emitter:
         return self.tensors.inside(name, self.made(outer, layout) if held is None else held, box)
 
     def alias(self, node: Node, layout: Layout) -> bool:
-        """Make a Reshape another view of its input's buffer; False if the input is a constant, or has a halo, or the
-        result is to have one."""
+        """Make a Reshape another view of its input's buffer; False if the input is a constant, in other bands, or has a
+        halo, or the result is to have one."""
         source, result = node.inputs[0] or "", node.outputs[0]
         type = self.graph.type(result)
-        if self.graph.constant(source) is not None:
+        if self.graph.constant(source) is not None or (source, result) in self.apart:
             return False
         if layout is Layout.PLANES:
             type, halo = self.on_device(result)

@@ -15,6 +15,7 @@ from packer.bundle.model import Bundle
 from packer.bundle.writer import write_bundle
 from packer.importers import import_onnx
 from packer.ir import Graph, whole
+from packer.ir.evaluate import evaluate
 from packer.passes import optimize
 from packer.planner import Plan, make_plans
 from packer.planner.choices import Choice
@@ -25,6 +26,7 @@ from packer.planner.select import exact, sample
 from packer.planner.split import NONE, Piece, Split
 from targets.base import resolve
 from tests.e2e.random_networks import random_network
+from tests.packer.planner.random_bands import random_bands, random_inputs
 
 TARGET = resolve("cpu")
 Arrays = dict[str, np.ndarray]
@@ -49,7 +51,7 @@ def unsplit(graph: Graph, choices: list[Choice]) -> list[Choice]:
     return [
         replace(
             choice, split=Split(NONE, (Piece(0, whole(graph.type(node.outputs[0]))),)), parts=(None,), terms=(),
-            takes=(), streams_out=False,
+            takes=(), streams_out=False, banded=False,
         )
         for node, choice in zip(graph.nodes, choices, strict=True)
     ]  # fmt: skip
@@ -73,10 +75,17 @@ def expect_close(got: Arrays, want: Arrays) -> None:
 
 
 def expect_same_bits(
-    graph: Graph, problem: Problem, seed: int, folder: Path, inputs: Arrays, outputs: Arrays | None = None
+    graph: Graph,
+    problem: Problem,
+    seed: int,
+    folder: Path,
+    inputs: Arrays,
+    outputs: Arrays | None = None,
+    weights: Sequence[np.ndarray] | None = None,
 ) -> str:
-    """A random plan against the unsplit one, and that against the right outputs; the splits that it used."""
-    solution = sample(problem, np.random.default_rng(seed))
+    """A random plan against the unsplit one, and that against the right outputs; the splits that it used, "=" behind
+    those in bands."""
+    solution = sample(problem, np.random.default_rng(seed), weights)
     choices = [own[i] for own, i in zip(problem.choices, solution.chosen, strict=True)]
     want = run(graph, unsplit(graph, choices), 1, folder / "one.edge", inputs, 1)
     expect_close(want, outputs or {})
@@ -84,7 +93,7 @@ def expect_same_bits(
         got = run(graph, choices, problem.cores, folder / "split.edge", inputs, threads)
         for name, expected in want.items():
             assert got[name].tobytes() == expected.tobytes(), f"{name}: {problem.cores} cores, {threads} threads"
-    return " ".join(choice.split.name for choice in choices)
+    return " ".join(choice.split.name + "=" * choice.banded for choice in choices)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -108,6 +117,19 @@ def test_random_networks_in_tiles(seeds: Sequence[int], tmp_path: Path, monkeypa
             for plan in range(3):
                 used += expect_same_bits(graph, problem, 7 * seed + plan, tmp_path, network.inputs, network.outputs)
     assert "/" in used
+
+
+@pytest.mark.parametrize("first", [0, 20, *(pytest.param(n, marks=pytest.mark.slow) for n in range(40, 200, 20))])
+def test_random_networks_in_bands(first: int, tmp_path: Path) -> None:
+    """Wherever rows can be stored apart they mostly are."""
+    used = ""
+    for seed in range(first, first + 20):
+        network = random_bands(seed)
+        inputs = random_inputs(network, seed)
+        problem = problem_of(network, 2 + seed % 3)
+        weights = [np.array([1.0 + 50.0 * choice.banded for choice in own]) for own in problem.choices]
+        used += expect_same_bits(network, problem, seed, tmp_path, inputs, evaluate(network, inputs), weights)
+    assert used.count("=") > 100
 
 
 def test_programs_for_all_numbers_of_cores_give_the_same_bits(tmp_path: Path) -> None:

@@ -72,7 +72,9 @@ class _Memory:
         own = self.value(name, root.layout)
         if rows is not None:
             whole_root = self.graph.type(_band(root.name)[0]).shape
-            cut = [axis for axis, (all, some) in enumerate(zip(whole_root, root.type.shape, strict=True)) if all != some]
+            cut = [
+                axis for axis, (all, some) in enumerate(zip(whole_root, root.type.shape, strict=True)) if all != some
+            ]
             own = own.take(np.arange(*rows), cut[0]) if cut else own
         return own.reshape(root.type.shape if tensor.name == root.name else own.shape)[part]
 

@@ -71,7 +71,9 @@ def test_pieces_begin_where_their_form_allows(seed: int) -> None:
             assert all(choice.form.fits(piece.box) for piece in choice.split.pieces)
             names.add(choice.split.name)
         forms = [(c.form.inputs, c.form.outputs, c.form.arithmetic) for c in choices]
-        kinds = [(*form, c.split.pieces, c.takes, c.streams_out, c.banded) for form, c in zip(forms, choices, strict=True)]
+        kinds = [
+            (*form, c.split.pieces, c.takes, c.streams_out, c.banded) for form, c in zip(forms, choices, strict=True)
+        ]
         assert len(set(kinds)) == len(kinds), "no two choices of one arithmetic that neighbours cannot tell apart"
     assert cores == 1 or any("@4" in name for name in names)
 
