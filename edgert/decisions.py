@@ -129,8 +129,8 @@ def parse_plan(text: str | bytes) -> Plan:
 
 
 def steps_of(program: Program, plan: Plan) -> tuple[tuple[int, ...], ...]:
-    """For each decision the numbers of its steps; those that change layouts or copy halos are nobody's, and those of two
-    that share a kernel are the first one's."""
+    """For each decision the numbers of its steps; those that change layouts or copy halos are nobody's, and those of
+    two that share a kernel are the first one's."""
     found: dict[str, list[int]] = {d.outputs[0].name: [] for d in plan.decisions if d.outputs}
     inside = {
         d.outputs[0].name: d.inputs[0].name

@@ -1,9 +1,10 @@
 """Adjustments: what stands between the state a value is produced in and the state it is needed in.
 
 Cores share memory, so gathering, splitting and re-splitting a value (compensation, the halo, included) move no data
-by a step: a core reads what others wrote, once all have met at a barrier, and pays for the cache lines that come from
-another core. If every core reads only what it wrote itself, nothing is paid and nothing is emitted. A change of layout
-is a step (`reorder`), done by each core for the pieces it has; a change of element type is a Cast in the graph.
+by a step, but for the halo of bands: a core reads what others wrote, once all have met at a barrier, and pays for the
+cache lines that come from another core. If every core reads only what it wrote itself, nothing is paid and nothing is
+emitted. A change of layout is a step (`reorder`), done by each core for the pieces it has; a change of element type is
+a Cast in the graph.
 """
 
 from __future__ import annotations

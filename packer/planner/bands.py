@@ -26,7 +26,7 @@ from packer.ir.ops import (
     Slice,
     Transpose,
     Unary,
-)  # fmt: skip
+)
 from packer.planner.split import Split, together
 
 __all__ = ["SHARING", "Bands", "bandable", "row_axis", "rows_of"]

@@ -57,7 +57,7 @@ def test_chains_and_diamonds_are_straight() -> None:
 
 def plans(folder: Path) -> Iterator[tuple[Program, Plan]]:
     """Of random networks, on one core and on several."""
-    for seed in range(12):
+    for seed in range(30):
         model = random_model(seed) if seed % 2 else random_network(seed).model
         pack(model, folder / "m.edge", golden=False, cores=(1, 2 + seed % 3), partial_sums=True)
         bundle = read(folder / "m.edge")

@@ -39,3 +39,21 @@ def test_a_chain_needs_two_neighbours_only() -> None:
 
 def test_nothing_to_place() -> None:
     assert place([]) == Arena((), 0, 0)
+
+
+@pytest.mark.parametrize("cores", [2, 3, 4])
+@pytest.mark.parametrize("seed", range(5))
+def test_cores_keep_apart(seed: int, cores: int) -> None:
+    """Where each core goes through a chain of its own, in as little memory as without."""
+    random = np.random.default_rng(seed)
+    sizes = random.integers(1, 50, 20) * ALIGN
+    buffers = [Buffer(int(size), i, i + 1, core) for i, size in enumerate(sizes) for core in range(cores)]
+    buffers += [Buffer(int(random.integers(1, 50)) * ALIGN, 0, 20)]
+    arena = place(buffers)
+    check(buffers, arena)
+    assert arena.bytes == place([Buffer(b.bytes, b.first, b.last) for b in buffers]).bytes
+    middle = [
+        np.mean([x + b.bytes / 2 for b, x in zip(buffers, arena.offsets, strict=True) if b.core == core])
+        for core in range(cores)
+    ]
+    assert sorted(middle) == middle
