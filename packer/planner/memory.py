@@ -72,20 +72,17 @@ def _by_core(buffers: Sequence[Buffer], sizes: list[int], total: int) -> list[in
         here = buffers[i]
         wanted = 0.0 if here.core <= 0 else total * here.core / (cores - 1) - sizes[i]
         found, end = [], 0
-        taken = [(offset, offset + sizes[j]) for offset, j in placed if _meet(buffers[j], here)]
-        for begin, until in [*taken, (total, total)]:
+        for begin, j in [*placed, (total, -1)]:
+            if j >= 0 and (buffers[j].last < here.first or here.last < buffers[j].first):
+                continue
             if begin - end >= sizes[i]:
                 found.append(min(max(end, int(wanted) // ALIGN * ALIGN), begin - sizes[i]))
-            end = max(end, until)
+            end = max(end, begin + sizes[j])
         if not found:
             return None
         offsets[i] = min(found, key=lambda offset: abs(offset - wanted))
         bisect.insort(placed, (offsets[i], i))
     return offsets
-
-
-def _meet(one: Buffer, other: Buffer) -> bool:
-    return one.first <= other.last and other.first <= one.last
 
 
 def _floor(buffers: Sequence[Buffer], sizes: list[int]) -> int:
@@ -124,7 +121,8 @@ def _greedy(buffers: Sequence[Buffer], sizes: list[int], order: list[int], tight
         here = buffers[i]
         chosen, chosen_gap, end = None, 0, 0
         for offset, j in placed:
-            if not _meet(buffers[j], here):
+            other = buffers[j]
+            if other.last < here.first or here.last < other.first:
                 continue
             gap = offset - end
             if gap >= sizes[i] and (chosen is None or (tightest and gap < chosen_gap)):
