@@ -119,7 +119,7 @@ def test_random_networks_in_tiles(seeds: Sequence[int], tmp_path: Path, monkeypa
     assert "/" in used
 
 
-@pytest.mark.parametrize("first", [0, 20, *(pytest.param(n, marks=pytest.mark.slow) for n in range(40, 200, 20))])
+@pytest.mark.parametrize("first", [0, 20, *(pytest.param(n, marks=pytest.mark.slow) for n in range(40, 120, 20))])
 def test_random_networks_in_bands(first: int, tmp_path: Path) -> None:
     """Wherever rows can be stored apart they mostly are."""
     used = ""
