@@ -7,6 +7,7 @@ that the core makes, and of those of its neighbours that it reads (halos.py).
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ from packer.planner.split import Split, together
 __all__ = ["SHARING", "Bands", "bandable", "row_axis", "rows_of"]
 
 SHARING = Concat | Reshape | Slice  # their results may be views of the memory of inputs, or hold it
-_READS_BANDS = (
+_READS_BANDS = (  # rows as they are: others see values under another shape, or need all rows
     Binary | Cast | Concat | Conv | Lrn | Pad | Pool | Reshape | Resize | ScaleShift | Slice | Transpose | Unary
 )
 _FIRST = 2  # axis of rows: channels lie apart already
@@ -76,6 +77,7 @@ def row_axis(split: Split, type: TensorType) -> int:
     return cut[0] if len(cut) == 1 and cut[0] >= _FIRST else 0
 
 
+@functools.lru_cache(maxsize=4096)
 def rows_of(split: Split, type: TensorType) -> tuple[tuple[int, tuple[int, int]], ...]:
     """The rows of each core, if they alone are cut."""
     axis = row_axis(split, type)

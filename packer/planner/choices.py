@@ -63,6 +63,11 @@ class Choice:
     dominates: Choice | None = None
 
     @property
+    def cores(self) -> list[int]:
+        """Which core computes each part."""
+        return [term.core for term in self.terms] or [piece.core for piece in self.split.pieces]
+
+    @property
     def waits(self) -> bool:
         """Whether its steps are those of the node that reads its output, which is in tiles or registers."""
         return self.streams_out or Layout.REGISTERS in self.form.outputs

@@ -10,7 +10,6 @@ from packer.ir.ops import Reshape
 from packer.planner.bands import SHARING, Bands, row_axis, rows_of
 from packer.planner.choices import Choice
 from packer.planner.places import Places
-from packer.planner.split import together
 from targets.base import Layout
 
 __all__ = ["Halos", "apart"]
@@ -52,9 +51,8 @@ class Halos:
         for node, choice in pairs:
             if choice.banded:
                 name, type = node.outputs[0], graph.type(node.outputs[0])
-                axis = row_axis(choice.split, type)
-                made = {piece.core: piece.box[axis] for piece in together(choice.split.pieces)}
-                self._values[name] = _Value(axis, made, dict(made))
+                made = dict(rows_of(choice.split, type))
+                self._values[name] = _Value(row_axis(choice.split, type), made, dict(made))
                 source = node.inputs[0] or ""
                 if isinstance(node.op, Reshape) and (source, name) not in separate:
                     lies_in[name] = source
@@ -77,7 +75,6 @@ class Halos:
 
     def _read(self, node: Node, choice: Choice, lies_in: Mapping[str, str]) -> None:
         """Add what a node reads of values in bands: of one that shares memory with the output, what that has."""
-        cores = [term.core for term in choice.terms] or [piece.core for piece in choice.split.pieces]
         for i, name in enumerate(node.inputs):
             value = self._values.get(name or "")
             if value is None or name is None:
@@ -87,7 +84,7 @@ class Halos:
                 _extend(value.held, self._values[result].held.items())
             else:
                 boxes = [whole(self._graph.type(name)) if part is None else part.reads[i] for part in choice.parts]
-                read = ((c, box[value.axis]) for c, box in zip(cores, boxes, strict=True) if box is not None)
+                read = ((c, box[value.axis]) for c, box in zip(choice.cores, boxes, strict=True) if box is not None)
                 _extend(value.held, read)
 
     def _stored(self, lies_in: Mapping[str, str]) -> dict[str, Bands]:

@@ -16,7 +16,6 @@ from packer.planner.costs import Costs, work_of
 from packer.planner.pbqp import Solution
 from packer.planner.split import NONE, SHARED, Piece, Split
 from targets.base import Layout
-from targets.machine import Machine
 
 __all__ = ["IMPOSSIBLE", "Problem", "build"]
 
@@ -126,15 +125,14 @@ def _between(
     gives = [c.split if slot == 0 or c.split.name == SHARED else whole_value for c in makers]
     given, which_given = _distinct(gives, map(id, gives))
     needed, which_needed = _distinct(users, (id(choice.parts) for choice in users))
-    wants = [adjust.read(choice.parts, _cores(choice), i, type) for choice in needed]
+    wants = [adjust.read(choice.parts, choice.cores, i, type) for choice in needed]
     moves = adjust.moves(type, given, wants)[np.ix_(which_given, which_needed)]
     states = [(choice.form.outputs[slot], choice.split) for choice in makers]
     made, which_made = _distinct(states, ((layout, id(split)) for layout, split in states))
     layouts = [choice.form.inputs[i] for choice in users]
     wanted, which_wanted = _distinct(layouts, layouts)
     change = np.array([[adjust.layouts(type, split, layout, want) for want in wanted] for layout, split in made])
-    found = moves + change[np.ix_(which_made, which_wanted)]
-    found = found + _in_bands(adjust.costs.target.machine, graph, node, i, makers, users, moves)
+    found = moves + change[np.ix_(which_made, which_wanted)] + _in_bands(adjust, graph, node, i, makers, users, moves)
     out = np.array([choice.streams_out for choice in makers])
     into = np.array([bool(choice.takes) and i == 0 for choice in users])
     if out.any() or into.any():
@@ -145,7 +143,7 @@ def _between(
 
 
 def _in_bands(
-    machine: Machine,
+    adjust: Adjust,
     graph: Graph,
     node: Node,
     i: int,
@@ -164,17 +162,13 @@ def _in_bands(
     type, result = graph.type(node.inputs[i] or ""), graph.type(node.outputs[0])
     made = [choice.banded and rows_of(choice.split, type) for choice in makers]
     shared = [choice.banded and rows_of(choice.split, result) for choice in users]
+    machine = adjust.costs.target.machine
     copied = 2e-9 * type.bytes / machine.cores[0].l2_gbps + machine.step_seconds
     return np.array([[copied if rows != other else 0.0 for other in shared] for rows in made])
 
 
 def _streams(maker: Choice, user: Choice) -> bool:
     return maker.streams_out and maker.split.pieces == user.takes and maker.form.outputs[0] is user.form.inputs[0]
-
-
-def _cores(choice: Choice) -> list[int]:
-    """Which core computes each part."""
-    return [term.core for term in choice.terms] or [piece.core for piece in choice.split.pieces]
 
 
 def _distinct(items: Sequence[_Item], keys: Iterable[object]) -> tuple[list[_Item], np.ndarray]:

@@ -13,7 +13,7 @@ from packer.ir import Graph, Node, whole
 from packer.ir.ops import Concat, Reshape, Slice
 from targets.base import Layout, stored_bytes
 
-__all__ = ["prove"]
+__all__ = ["band", "prove"]
 
 
 class _Memory:
@@ -66,12 +66,12 @@ class _Memory:
         box = tensor.within if tensor.root >= 0 else whole(tensor.type)
         begin = self.begins.get((tensor.name, key), np.zeros(len(box), np.int64))
         part = tuple(slice(b - at, e - at) for (b, e), at in zip(box, begin, strict=True))
-        name, rows = _band(tensor.name)
+        name, rows = band(tensor.name)
         if root.name.endswith(":tile") or name not in self.graph.values:
             return self.fresh((key, root.name), root.type.shape)[part]
         own = self.value(name, root.layout)
         if rows is not None:
-            whole_root = self.graph.type(_band(root.name)[0]).shape
+            whole_root = self.graph.type(band(root.name)[0]).shape
             cut = [
                 axis for axis, (all, some) in enumerate(zip(whole_root, root.type.shape, strict=True)) if all != some
             ]
@@ -144,7 +144,7 @@ def prove(graph: Graph, program: Program) -> int:
     return overwritten
 
 
-def _band(name: str) -> tuple[str, tuple[int, int] | None]:
+def band(name: str) -> tuple[str, tuple[int, int] | None]:
     """The value that a tensor is of, and the rows that it has, if it is one of its bands."""
     found = re.fullmatch(r"(.*):rows(\d+)-(\d+)", name)
     return (name, None) if found is None else (found[1], (int(found[2]), int(found[3])))
@@ -167,9 +167,9 @@ def _overwrites(memory: _Memory, step: Step, producers: dict[str, Node]) -> bool
         made = tensors[step.outputs[0]]
         read = tensors[step.inputs[slot]]
         assert step.nodes, f"{step.kernel} writes over its input {slot}"
-        maker = producers[_band(made.name)[0]]
+        maker = producers[band(made.name)[0]]
         allowed = [maker.inputs[i] for i in maker.op.inplace if i < len(maker.inputs)]
-        assert _band(read.name)[0] in allowed, f"{step.kernel} writes over its input {slot}"
+        assert band(read.name)[0] in allowed, f"{step.kernel} writes over its input {slot}"
         assert (read.type, read.layout) == (made.type, made.layout)
         assert np.array_equal(memory.addresses(step.inputs[slot]), memory.addresses(step.outputs[0]))
     return bool(over)

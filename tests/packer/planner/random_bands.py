@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from packer.ir import DType, Graph, Node, TensorType, Value
+from packer.ir import DType, Graph, TensorType, Value
 from packer.ir.ops import (
     Binary,
     Concat,
@@ -22,7 +22,8 @@ from packer.ir.ops import (
     Softmax,
     Transpose,
     Unary,
-)  # fmt: skip
+)
+from tests.packer.planner.random_views import Builder
 
 __all__ = ["random_bands", "random_inputs"]
 
@@ -36,24 +37,18 @@ def random_inputs(graph: Graph, seed: int) -> dict[str, np.ndarray]:
     return {name: random.standard_normal(graph.type(name).shape, np.float32) for name in graph.inputs}
 
 
-class _Builder:
-    def __init__(self, random: np.random.Generator) -> None:
-        self.random = random
-        self.values: dict[str, Value] = {}
-        self.nodes: list[Node] = []
-        self.made: list[str] = []
-
+class _Builder(Builder):
     def graph(self) -> Graph:
         channels, rows, columns = (int(self.random.choice(n)) for n in ((8, 16, 24), (5, 9, 14), (3, 7, 13)))
         self.values["x"] = Value("x", TensorType(DType.F32, (1, channels, rows, columns)))
         self.made.append("x")
         steps = (
-            self.conv, self.conv, self.conv, self.depthwise, self.depthwise, self.shuffle, self.join, self.join,
-            self.split, self.pointwise, self.pointwise, self.add_up, self.pool, self.across, self.resize, self.pad,
+            self.convolve, self.convolve, self.convolve, self.depthwise, self.depthwise, self.shuffle, self.join,
+            self.join, self.split, self.pointwise, self.pointwise, self.add_up, self.pool, self.across, self.resize,
+            self.pad,
         )  # fmt: skip
         for _ in range(int(self.random.integers(8, 20))):
-            x = self.made[-1 - min(int(self.random.exponential(1.5)), len(self.made) - 1)]
-            steps[self.random.integers(len(steps))](x)
+            steps[self.random.integers(len(steps))](self.pick())
         read = {name for node in self.nodes for name in node.inputs}
         outputs = [node.outputs[0] for node in self.nodes if node.outputs[0] not in read]
         graph = Graph("bands", ("x",), tuple(outputs), tuple(self.nodes), self.values)
@@ -61,51 +56,38 @@ class _Builder:
         return graph
 
     def shape(self, name: str) -> tuple[int, ...]:
-        return self.values[name].type.shape
+        return self.type(name).shape
 
-    def do(self, op: Op, *inputs: str, inside: bool = False) -> str:
-        name = f"v{len(self.nodes)}"
-        (type,) = op.infer([self.values[n].type for n in inputs])[:1]
-        self.values[name] = Value(name, type)
-        self.nodes.append(Node(op, inputs, (name,), (name,)))
-        if not inside:
-            self.made.append(name)
-        return name
+    def inner(self, op: Op, *inputs: str) -> str:
+        """A value that only the next operator reads."""
+        self.add(op, *inputs)
+        return self.made.pop()
 
-    def constant(self, *shape: int, density: float = 1.0) -> str:
-        name = f"w{len(self.values)}"
-        data = self.random.integers(-8, 9, shape) / 16 * (self.random.random(shape) < density)
-        self.values[name] = Value.constant(name, data.astype(np.float32))
-        return name
-
-    def like(self, x: str) -> list[str]:
-        return [name for name in self.made if self.shape(name) == self.shape(x)]
-
-    def conv(self, x: str) -> None:
+    def convolve(self, x: str) -> None:
         kernel, channels = int(self.random.choice((1, 1, 3, 5))), int(self.random.choice((8, 16, 20)))
         weights = self.constant(channels, self.shape(x)[1], kernel, kernel, density=self.random.choice((1.0, 0.2)))
         op, operands = Conv((1, 1), (kernel // 2,) * 4, (1, 1)), [x, weights, self.constant(channels)]
         added = [name for name in self.made if self.shape(name) == (1, channels, *self.shape(x)[2:])]
         if added and self.random.random() < 0.5:
             operands.append(added[self.random.integers(len(added))])
-        self.do(op, *operands)
+        self.add(op, *operands)
 
     def depthwise(self, x: str) -> None:
         channels, stride = self.shape(x)[1], 1 + int(min(self.shape(x)[2:]) > 6 and self.random.random() < 0.2)
-        self.do(Conv((stride, stride), (1, 1, 1, 1), (1, 1), channels), x, self.constant(channels, 1, 3, 3))
+        self.add(Conv((stride, stride), (1, 1, 1, 1), (1, 1), channels), x, self.constant(channels, 1, 3, 3))
 
     def shuffle(self, x: str) -> None:
         _, channels, *plane = self.shape(x)
         groups = int(self.random.choice([n for n in (2, 4) if channels % n == 0] or [1]))
-        apart = self.do(Reshape((1, groups, channels // groups, *plane)), x, inside=True)
-        turned = self.do(Transpose((0, 2, 1, 3, 4)), apart, inside=True)
-        self.do(Reshape((1, channels, *plane)), turned)
+        apart = self.inner(Reshape((1, groups, channels // groups, *plane)), x)
+        turned = self.inner(Transpose((0, 2, 1, 3, 4)), apart)
+        self.add(Reshape((1, channels, *plane)), turned)
 
     def join(self, x: str) -> None:
         fitting = [name for name in self.made if self.shape(name)[2:] == self.shape(x)[2:]]
         parts = [fitting[-1 - self.random.integers(min(3, len(fitting)))] for _ in range(self.random.integers(1, 3))]
         if sum(self.shape(name)[1] for name in (x, *parts)) < 100:
-            self.do(Concat(1), x, *parts)
+            self.add(Concat(1), x, *parts)
 
     def split(self, x: str) -> None:
         """Halves of the channels, or now and then rows."""
@@ -115,37 +97,37 @@ class _Builder:
             if begin < end:
                 starts, sizes = [0] * 4, list(self.shape(x))
                 starts[axis], sizes[axis] = begin, end - begin
-                self.do(Slice(tuple(starts), (1,) * 4, tuple(sizes)), x)
+                self.add(Slice(tuple(starts), (1,) * 4, tuple(sizes)), x)
 
     def pointwise(self, x: str) -> None:
         channels = self.shape(x)[1]
         if self.random.random() < 0.5:
-            self.do(Unary("relu"), x)
+            self.add(Unary("relu"), x)
         else:
-            self.do(ScaleShift(), x, self.constant(channels), self.constant(channels))
+            self.add(ScaleShift(), x, self.constant(channels), self.constant(channels))
 
     def add_up(self, x: str) -> None:
-        same = self.like(x)
-        self.do(Binary("add"), x, same[self.random.integers(len(same))])
+        same = [name for name in self.made if self.shape(name) == self.shape(x)]
+        self.add(Binary("add"), x, same[self.random.integers(len(same))])
 
     def pool(self, x: str) -> None:
-        self.do(Pool(str(self.random.choice(("max", "average"))), (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)), x)
+        self.add(Pool(str(self.random.choice(("max", "average"))), (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)), x)
 
     def across(self, x: str) -> None:
         """What reads all channels, or all rows."""
         kind = self.random.integers(3)
         if kind == 0:
-            self.do(Lrn(3, 1e-2, 0.75, 1.0), x)
+            self.add(Lrn(3, 1e-2, 0.75, 1.0), x)
         elif kind == 1:
-            self.do(Softmax("softmax", (1,)), x)
+            self.add(Softmax("softmax", (1,)), x)
         else:
-            mean = self.do(Reduce("mean", (2, 3)), x, inside=True)
-            self.do(Binary("mul"), x, mean)
+            mean = self.inner(Reduce("mean", (2, 3)), x)
+            self.add(Binary("mul"), x, mean)
 
     def resize(self, x: str) -> None:
         _, channels, rows, columns = self.shape(x)
         if rows < 12:
-            self.do(Resize((1, channels, 2 * rows, 2 * columns), (1.0, 1.0, 2.0, 2.0)), x)
+            self.add(Resize((1, channels, 2 * rows, 2 * columns), (1.0, 1.0, 2.0, 2.0)), x)
 
     def pad(self, x: str) -> None:
-        self.do(Pad((0, 0, 1, 0, 0, 0, 1, 2)), x)
+        self.add(Pad((0, 0, 1, 0, 0, 0, 1, 2)), x)

@@ -8,14 +8,14 @@ import numpy as np
 from packer.ir import DType, Graph, Node, TensorType, Value
 from packer.ir.ops import Binary, Concat, Conv, Gather, Op, Pool, Reshape, Slice, Transpose, Unary
 
-__all__ = ["random_views"]
+__all__ = ["Builder", "random_views"]
 
 
 def random_views(seed: int) -> Graph:
-    return _Builder(np.random.default_rng(seed)).graph()
+    return Builder(np.random.default_rng(seed)).graph()
 
 
-class _Builder:
+class Builder:
     def __init__(self, random: np.random.Generator) -> None:
         self.random = random
         self.values: dict[str, Value] = {}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 
@@ -18,7 +16,7 @@ from packer.planner.schedule import schedule
 from packer.planner.select import sample
 from packer.planner.split import Piece, Split
 from targets.base import resolve, stored_bytes
-from tests.packer.planner.prove import prove
+from tests.packer.planner.prove import band, prove
 from tests.packer.planner.random_bands import random_bands
 
 TARGET = resolve("cpu")
@@ -48,9 +46,9 @@ def bands_of(program: Program) -> dict[str, list[int]]:
     """The numbers of the tensors that are bands with memory of their own, by value."""
     found: dict[str, list[int]] = {}
     for number, tensor in enumerate(program.tensors):
-        name = re.fullmatch(r"(.*):rows\d+-\d+", tensor.name)
-        if name is not None and tensor.root < 0:
-            found.setdefault(name[1], []).append(number)
+        name, rows = band(tensor.name)
+        if rows is not None and tensor.root < 0:
+            found.setdefault(name, []).append(number)
     return found
 
 

@@ -28,6 +28,9 @@ def test_random_lifetimes(seed: int) -> None:
     arena = place(buffers)
     check(buffers, arena)
     assert arena.bytes <= 1.35 * arena.floor
+    of_cores = [Buffer(b.bytes, b.first, b.last, int(random.integers(-1, 4))) for b in buffers]
+    check(of_cores, place(of_cores))
+    assert place(of_cores).bytes == arena.bytes
 
 
 def test_a_chain_needs_two_neighbours_only() -> None:
