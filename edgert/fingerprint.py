@@ -13,7 +13,7 @@ from edgert import __version__, _native
 from edgert.devices import this_machine
 from edgert.errors import DeviceMissingError
 
-__all__ = ["Device", "device_with_gpu", "fastest_cpus", "this_device"]
+__all__ = ["Device", "device_with_gpu", "fastest_cpus", "gpu_core", "this_device"]
 
 _NO_GPU = "Install the NVIDIA driver, or measure the emulator: edgert tune model.onnx --target jetson --emulate"
 _CPUS = Path("/sys/devices/system/cpu")
@@ -48,9 +48,15 @@ def this_device() -> Device:
     return Device(text, machine.isas[0], machine.arch, machine.cpu, machine.cores, caches)
 
 
-def device_with_gpu(library: str, generation: str, storage: str) -> Device:
-    """This device with the first GPU that a CUDA driver finds: how it computes is told by the `generation` of its code
-    and how floats are stored. Raises DeviceMissingError."""
+def gpu_core(generation: str, storage: str, code: str) -> str:
+    """How a GPU computes: for which generation, "sm_62", its code is, how floats are stored, and whether that is
+    machine code as it was packed ("cubin") or what a driver makes of PTX ("ptx")."""
+    return f"{generation} {storage} {code}"
+
+
+def device_with_gpu(library: str, core: str) -> Device:
+    """This device with the first GPU that a CUDA driver finds, which computes as `core`, of gpu_core, tells. Raises
+    DeviceMissingError."""
     name, version = ctypes.create_string_buffer(256), ctypes.c_int()
     try:
         driver = ctypes.CDLL(library)
@@ -61,7 +67,7 @@ def device_with_gpu(library: str, generation: str, storage: str) -> Device:
         raise DeviceMissingError.of(f"the CUDA driver '{library}' finds no device", _NO_GPU)
     here = this_device()
     text = f"{name.value.decode()}, driver {version.value}, edgert {__version__}, {here.fingerprint}"
-    return replace(here, fingerprint=text, core=f"{generation} {storage}")
+    return replace(here, fingerprint=text, core=core)
 
 
 def fastest_cpus() -> set[int]:

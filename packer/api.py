@@ -7,14 +7,15 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from edgert import __version__
-from packer.bundle.model import MOST_PROGRAMS, Bundle, Golden, Module, Place, Program
+from packer.assembled import assembled
+from packer.bundle.model import MOST_PROGRAMS, Bundle, Golden, Place, Program
 from packer.bundle.writer import write_bundle
 from packer.errors import ModelError
 from packer.golden import make_golden, sample
@@ -223,7 +224,8 @@ def compile_model(
     programs = []
     for number, ((target, plan), rounding, error) in enumerate(zip(plans, roundings, errors, strict=True)):
         tell("lower", number / len(plans))
-        programs.append(_assembled(plan.program(rounding.errors, error), target, tell))
+        program = plan.program(rounding.errors, error)
+        programs.append(assembled(program, target, lambda done, count: tell("assemble", done / count)))
     return Bundle(f"edgert {__version__}", graph.name, tuple(programs), goldens)
 
 
@@ -241,15 +243,6 @@ def _with_fallbacks(targets: Sequence[str], settings: Mapping[str, str]) -> list
         if target.fallback:
             found.setdefault(target.fallback, resolve(target.fallback, **settings))
     return list(found.values())
-
-
-def _assembled(program: Program, target: Target, tell: Progress) -> Program:
-    """A program with machine code for its device."""
-    if not program.modules:
-        return program
-    texts = [module.ptx for module in program.modules]
-    images = target.assemble(texts, lambda done, count: tell("assemble", done / count))
-    return replace(program, modules=tuple(map(Module, texts, images)))
 
 
 def _require_writable(path: Path, model: object) -> None:

@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.gpu.bench import Bench
@@ -15,7 +15,6 @@ from benchmarks.gpu.boards import board_of
 from benchmarks.gpu.packed import Network, code_kind
 from edgert import __version__
 from edgert.measure import StepMeasurement, measure_launches
-from packer.bundle.model import Module
 from packer.bundle.writer import write_bundle
 from packer.ir.ops import Conv
 from packer.tune import Campaign, Measured, Record, Records
@@ -100,12 +99,8 @@ class Tuner:
 
 
 def _write(target: Target, candidate: Candidate, path: Path) -> None:
-    """The probe of a candidate, translated."""
-    made = probe(candidate.work, candidate.form, target, candidate.reader).bundle
-    texts = [module.ptx for module in made.programs[0].modules]
-    modules = tuple(map(Module, texts, target.assemble(texts)))
-    programs = tuple(replace(program, modules=modules) for program in made.programs)
-    write_bundle(replace(made, programs=programs), path, durable=False)
+    """Write the probe of a candidate."""
+    write_bundle(probe(candidate.work, candidate.form, target, candidate.reader).bundle, path, durable=False)
 
 
 def _words(work: Work) -> str:

@@ -21,11 +21,11 @@ HOST = "cpu"  # the target that is this machine
 
 
 def read_measured(
-    file: Path | None, device: str | None, targets: Sequence[str], activations: str = "f32"
+    file: Path | None, device: str | None, targets: Sequence[str], activations: str = "f32", device_code: str = "cubin"
 ) -> dict[str, Measured]:
     """What was measured on this machine, for the target that is this machine, and for targets with a GPU on the only
-    one of its kind that stored floats as `activations`; or on another `device`, a part of its name, for the one target.
-    Says so on stderr. Nothing if no file is named and the usual one does not exist."""
+    one of its kind that stored floats as `activations` and ran `device_code`; or on another `device`, a part of its
+    name, for the one target. Says so on stderr. Nothing if no file is named and the usual one does not exist."""
     from packer.tune import Measured, Records, default_path
     from targets.base import resolve
 
@@ -38,7 +38,7 @@ def read_measured(
     measured = {}
     with Records(path) as records:
         for target in chosen:
-            known = _named(records, device) if device else _usual(records, target, activations)
+            known = _named(records, device) if device else _usual(records, target, activations, device_code)
             found = Measured.load(records, *known) if known else None
             if known is None or found is None or not (found.machine or any(found.seconds.values())):
                 continue
@@ -50,16 +50,16 @@ def read_measured(
     return measured
 
 
-def _usual(records: Records, target: Target, activations: str) -> tuple[str, str] | None:
+def _usual(records: Records, target: Target, activations: str, device_code: str) -> tuple[str, str] | None:
     """This machine, or the only GPU like the target's that this version measured; None if there are several, which is
     said on stderr, or none."""
     from edgert import __version__
-    from edgert.fingerprint import this_device
+    from edgert.fingerprint import gpu_core, this_device
 
     if not target.device:
         here = this_device()
         return here.fingerprint, here.core
-    kind = f"{target.device} {activations}"
+    kind = gpu_core(target.device, activations, device_code)
     found = [
         (name, core)
         for name, core in records.devices()

@@ -13,6 +13,7 @@ __all__ = [
     "Bgr",
     "BundlePath",
     "CodeCache",
+    "DeviceCode",
     "Duration",
     "Emulate",
     "Inputs",
@@ -92,4 +93,7 @@ Winograd = Annotated[
 ]
 Activations = Annotated[
     str, typer.Option("--activations", metavar="f32|f16", help="How a GPU stores what lies between operators.")
+]
+DeviceCode = Annotated[
+    str, typer.Option("--device-code", metavar="cubin|ptx", help="For a GPU; PTX is there in any case.")
 ]

@@ -43,14 +43,17 @@ class Site:
 
 
 @contextmanager
-def sites(cluster: str | None, target: Target, activations: str = "f32", emulate: bool = False) -> Iterator[list[Site]]:
+def sites(
+    cluster: str | None, target: Target, activations: str, device_code: str, emulate: bool
+) -> Iterator[list[Site]]:
     """This machine, or the boards of a cluster that run programs for `target`; of one with a GPU `activations` says how
-    it stores floats, and it may be emulated. Raises InvalidArgumentError if there is nothing such."""
+    it stores floats and `device_code` what runs on it, and it may be emulated. Raises
+    InvalidArgumentError if there is nothing such."""
     if target.device and cluster is not None:
         raise InvalidArgumentError(f"--cluster: boards measure processors only, got --target {target.name}")
     with ExitStack() as stack:
         if target.device:
-            found = [stack.enter_context(_with_gpu(target, activations, emulate))]
+            found = [stack.enter_context(_with_gpu(target, activations, device_code, emulate))]
         else:
             found = _here() if cluster is None else _there(stack, cluster)
         fitting = [site for site in found if emulate or site.device.arch == target.arch]
@@ -70,12 +73,12 @@ def _here() -> list[Site]:
 
 
 @contextmanager
-def _with_gpu(target: Target, activations: str, emulate: bool) -> Iterator[Site]:
+def _with_gpu(target: Target, activations: str, device_code: str, emulate: bool) -> Iterator[Site]:
     """This machine with its GPU, or with an emulated one, on which nothing but steps of the GPU can be measured."""
     import platform
 
     from edgert.emulator import emulated, emulator_library
-    from edgert.fingerprint import device_with_gpu
+    from edgert.fingerprint import device_with_gpu, gpu_core
     from edgert.measure import measure_launches, measure_run, measure_step
     from edgert.reader import read
     from packer.tune.probe import MORE
@@ -87,7 +90,7 @@ def _with_gpu(target: Target, activations: str, emulate: bool) -> Iterator[Site]
 
     with emulated(target.device) if emulate else nullcontext():
         library = emulator_library() if emulate else os.environ.get("EDGERT_CUDA_LIBRARY") or "libcuda.so.1"
-        device = device_with_gpu(library, target.device, activations)
+        device = device_with_gpu(library, gpu_core(target.device, activations, device_code))
         yield Site(platform.node(), device, measure, measure_run)
 
 

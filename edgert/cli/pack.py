@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgert.cli._options import Activations, Json, Pins, Shapes, Winograd
+from edgert.cli._options import Activations, DeviceCode, Json, Pins, Shapes, Winograd
 
 if TYPE_CHECKING:
     from edgert.decisions import Plan
@@ -52,9 +52,7 @@ def pack(
     placement: Annotated[
         str, typer.Option("--placement", metavar="cost|device", help="A GPU runs what is faster there, or all it can.")
     ] = "cost",
-    device_code: Annotated[
-        str, typer.Option("--device-code", metavar="cubin|ptx", help="For a GPU; PTX is there in any case.")
-    ] = "cubin",
+    device_code: DeviceCode = "cubin",
     cuda_route: Annotated[
         str,
         typer.Option("--cuda-route", metavar="direct|template", help="How sparse convolutions become code for a GPU."),
@@ -120,7 +118,7 @@ def pack(
     if budget and search != "policy":
         raise InvalidArgumentError(f"--budget: it is for --search policy, got --search {search}")
     seconds = parse_seconds(budget or "60s", "budget")
-    measured = {} if no_records else read_measured(records, device, targets, activations)
+    measured = {} if no_records else read_measured(records, device, targets, activations, device_code)
     with Progress("pack") as tell:
         report = pack_model(
             model,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgert.cli._options import Activations, Json, Pins, Shapes, Winograd
+from edgert.cli._options import Activations, DeviceCode, Json, Pins, Shapes, Winograd
 
 if TYPE_CHECKING:
     from packer.tune import CampaignReport
@@ -37,6 +37,7 @@ def tune(
     pin: Pins = None,
     winograd: Winograd = "strict",
     activations: Activations = "f32",
+    device_code: DeviceCode = "cubin",
     emulate: Annotated[bool, typer.Option("--emulate", help="Measure an emulator of the GPU: to try it out.")] = False,
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="First measure the device itself: speeds, caches, waiting.")
@@ -62,11 +63,12 @@ def tune(
     if model is None and not calibrate and not merge:
         raise InvalidArgumentError("nothing to do\nMeasure for a network: edgert tune model.onnx; or: tune --calibrate")
     placement = "device" if emulate else "cost"
-    chosen = resolve(target, winograd=winograd, activations=activations, placement=placement)
+    chosen = resolve(target, winograd=winograd, activations=activations, placement=placement, device_code=device_code)
     if chosen.device and calibrate:
         raise InvalidArgumentError(f"--calibrate: expected a processor, got --target {target}")
     if emulate and not chosen.device:
         raise InvalidArgumentError(f"--emulate: expected a target with a GPU, such as jetson; got --target {target}")
+    chosen.assemble(())  # so that what is missing for it is said first
     seconds, counts = parse_seconds(budget, "budget"), parse_counts(cores, "cores")
     counts = chosen.core_counts if chosen.device else counts
     path = records or default_path()
@@ -82,7 +84,7 @@ def tune(
         for other in merge or ():
             file.merge(other)
         if calibrate or graph is not None:
-            with sites(cluster, chosen, activations, emulate) as found:
+            with sites(cluster, chosen, activations, device_code, emulate) as found:
                 if calibrate:
                     machines = calibrate_sites(found, chosen, file)
                 if graph is not None:

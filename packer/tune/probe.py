@@ -16,6 +16,7 @@ from operator import floordiv
 import numpy as np
 
 from edgert import __version__
+from packer.assembled import assembled
 from packer.bundle.model import Bundle, Place, Program, Step, Tensor
 from packer.ir import SINGLE, Block, DType, Graph, Node, TensorType, Value, whole
 from packer.ir.ops import Op, Recurrent
@@ -43,7 +44,7 @@ class Probe:
 
 def probe(work: Work, form: Form, target: Target, reader: Op | None = None) -> Probe:
     """The probe of `work` in `form`, with that of the operator that reads the output from registers; the same every
-    time. Raises TargetError for work the target cannot do."""
+    time. Raises TargetError for work the target cannot do, and if its assembler is missing."""
     graph = _graph(work, reader)
     forms = [form]
     if reader is not None:
@@ -53,7 +54,7 @@ def probe(work: Work, form: Form, target: Target, reader: Op | None = None) -> P
     for node, own in zip(graph.nodes, forms, strict=True):
         everything = Split(NONE, (Piece(0, whole(graph.type(node.outputs[0]))),))
         choices.append(Choice(own, everything, (None,), (0.0,)))
-    program = schedule(graph, target, choices)
+    program = assembled(schedule(graph, target, choices), target)
     if program.device:
         programs, step = _repeated(program)
         return Probe(Bundle(f"edgert {__version__}", _STEP, programs, ()), step)

@@ -14,16 +14,19 @@ from edgert import __version__
 from edgert.cli import app
 from edgert.decisions import read_plan
 from edgert.reader import read
+from packer.assembled import assembled
 from packer.importers import import_onnx
 from packer.ir import Graph
 from packer.passes import optimize
 from packer.planner import make_plans
+from packer.planner.costs import work_of
 from packer.tune import Campaign, Measured, Record, Records
 from packer.tune.probe import MORE, OFTEN, ONCE, probe
 from targets.base import resolve
+from targets.cuda.toolchain import missing
 from tests.targets.cuda.driver import library
 
-DEVICE = ("a GPU", "sm_62 f32")
+DEVICE = ("a GPU", "sm_62 f32 ptx")
 
 
 def network(path: Path, size: int = 14) -> Path:
@@ -47,7 +50,7 @@ def graph(tmp_path: Path) -> Graph:
 
 
 def test_probes_repeat_the_step(graph: Graph, tmp_path: Path) -> None:
-    target = resolve("jetson", placement="device")
+    target = resolve("jetson", placement="device", device_code="ptx")
     with Records(tmp_path / "records.sqlite", create=True) as records:
         campaign = Campaign(graph, target, (1,), records, *DEVICE)
         assert campaign.total >= 8
@@ -60,8 +63,20 @@ def test_probes_repeat_the_step(graph: Graph, tmp_path: Path) -> None:
             assert often.steps[made.step] == often.steps[made.step + MORE] == once.steps[made.step]
 
 
+@pytest.mark.skipif(bool(missing()), reason=missing())
+def test_probes_have_machine_code_where_packed_networks_do(graph: Graph) -> None:
+    (node,) = graph.nodes
+    for code in ("cubin", "ptx"):
+        target = resolve("jetson", placement="device", device_code=code)
+        (plan,) = make_plans(graph, target, (1,))
+        network = assembled(plan.program(), target)
+        for program in (network, *probe(work_of(graph, node), plan.choices[0].form, target).bundle.programs):
+            assert program.modules
+            assert all((module.cubin is not None) == (code == "cubin") for module in program.modules)
+
+
 def test_what_was_quickest_is_packed(graph: Graph, tmp_path: Path) -> None:
-    target = resolve("jetson", placement="device")
+    target = resolve("jetson", placement="device", device_code="ptx")
     with Records(tmp_path / "records.sqlite", create=True) as records:
         campaign = Campaign(graph, target, (1,), records, *DEVICE)
         every = {candidate.form.implementation: candidate.signature for candidate in campaign.candidates.all}
@@ -80,11 +95,23 @@ def test_what_was_quickest_is_packed(graph: Graph, tmp_path: Path) -> None:
 def test_on_the_emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDGERT_CUDA_LIBRARY", library()._name)
     model, records, out = network(tmp_path / "model.onnx", 8), tmp_path / "records.sqlite", tmp_path / "model.edge"
-    tune = ["tune", str(model), "--target", "jetson", "--emulate", "--records", str(records), "--budget", "0"]
+    tune = [
+        "tune",
+        str(model),
+        "--target",
+        "jetson",
+        "--emulate",
+        "--records",
+        str(records),
+        "--budget",
+        "0",
+        "--device-code",
+        "ptx",
+    ]
     done = CliRunner().invoke(app, tune)
     assert done.exit_code == 0, done.output
     assert "Tegra X2 (emulated)" in done.output
-    assert "sm_62 f32" in done.output
+    assert "sm_62 f32 ptx" in done.output
     assert "left 0" in done.output
     assert "impossible" not in done.output
     again = CliRunner().invoke(app, tune)
@@ -110,7 +137,7 @@ def test_on_the_emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_records_of_the_only_board_are_used_unasked(graph: Graph, tmp_path: Path) -> None:
-    path, target = tmp_path / "records.sqlite", resolve("jetson", placement="device")
+    path, target = tmp_path / "records.sqlite", resolve("jetson", placement="device", device_code="ptx")
     model, out = network(tmp_path / "model.onnx"), tmp_path / "model.edge"
 
     def tuned(name: str, core: str) -> None:
@@ -128,17 +155,18 @@ def test_records_of_the_only_board_are_used_unasked(graph: Graph, tmp_path: Path
         plan = read_plan(read(out), read(out).programs[0])
         return done.output, plan.decisions[0].algorithm.startswith("t3 ")
 
-    tuned(f"NVIDIA Tegra X2 (emulated), driver 12090, edgert {__version__}, host", "sm_62 f32")
-    tuned("NVIDIA Tegra X2, driver 10020, edgert 0.0.0, host", "sm_62 f32")
-    tuned(f"NVIDIA Orin, driver 12090, edgert {__version__}, host", "sm_87 f32")
+    tuned(f"NVIDIA Tegra X2 (emulated), driver 12090, edgert {__version__}, host", "sm_62 f32 ptx")
+    tuned("NVIDIA Tegra X2, driver 10020, edgert 0.0.0, host", "sm_62 f32 ptx")
+    tuned(f"NVIDIA Orin, driver 12090, edgert {__version__}, host", "sm_87 f32 ptx")
+    tuned(f"NVIDIA Tegra X2, driver 10020, edgert {__version__}, host", "sm_62 f32 cubin")
     assert "measured" not in packed()[0]
-    tuned(f"NVIDIA Tegra X2, driver 10020, edgert {__version__}, host", "sm_62 f32")
+    tuned(f"NVIDIA Tegra X2, driver 10020, edgert {__version__}, host", "sm_62 f32 ptx")
     told, decided = packed()
     assert f"measured times of NVIDIA Tegra X2, driver 10020, edgert {__version__}, host" in told
     assert decided
     assert packed("--activations", "f16")[1] is False
     assert packed("--no-records")[1] is False
-    tuned(f"NVIDIA Tegra X2, driver 10020, edgert {__version__}, another host", "sm_62 f32")
+    tuned(f"NVIDIA Tegra X2, driver 10020, edgert {__version__}, another host", "sm_62 f32 ptx")
     told, decided = packed()
     assert "jetson: 2 devices were measured; choose one: --device NAME" in told
     assert not decided
