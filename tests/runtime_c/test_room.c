@@ -1,6 +1,8 @@
-/* Memory taken piece by piece: zeroed, aligned, each piece apart, few blocks however much is taken, and refused without harm
- * to what was taken before. */
+/* Memory taken piece by piece: zeroed, aligned, each piece apart, whoever takes it, few blocks however much is taken, and
+ * refused without harm to what was taken before. */
 #include "base/room.h"
+
+#include <pthread.h>
 
 #include "base/fault.h"
 #include "test.h"
@@ -35,6 +37,37 @@ static void pieces(void) {
   }
 }
 
+/* A thread that takes pieces of a room which others take pieces of, too. */
+typedef struct taker {
+  pthread_t thread;
+  ert_room *room;
+  uint8_t *pieces[MOST / 4];
+  uint8_t with;
+} taker;
+
+static size_t piece_bytes(size_t i) { return i * 37 % 1500 + 1; }
+
+static void *take_many(void *argument) {
+  taker *t = argument;
+  for (size_t i = 0; i < MOST / 4; i++) t->pieces[i] = take(t->room, piece_bytes(i), t->with);
+  return NULL;
+}
+
+static void pieces_of_several_threads(void) {
+  static taker takers[4];
+  ert_room room = {.count = 0};
+  for (uint8_t i = 0; i < 4; i++) {
+    takers[i].room = &room;
+    takers[i].with = (uint8_t)(i + 1);
+    CHECK(pthread_create(&takers[i].thread, NULL, take_many, &takers[i]) == 0);
+  }
+  for (int i = 0; i < 4; i++) CHECK(pthread_join(takers[i].thread, NULL) == 0);
+  for (int i = 0; i < 4; i++)
+    for (size_t k = 0; k < MOST / 4; k++)
+      for (size_t at = 0; at < piece_bytes(k); at++) CHECK(takers[i].pieces[k][at] == takers[i].with);
+  ert_room_close(&room);
+}
+
 static void large_pieces_begin_with_a_page(void) {
   ert_room room = {.count = 0};
   CHECK((uintptr_t)take(&room, 5 << 20, 1) % (2 << 20) == 0);
@@ -66,6 +99,7 @@ static void refused(void) {
 
 int main(void) {
   RUN(pieces);
+  RUN(pieces_of_several_threads);
   RUN(large_pieces_begin_with_a_page);
   RUN(refused);
   return 0;

@@ -54,7 +54,6 @@ typedef struct ert_attribute {
 
 struct ert_device;
 struct ert_kernel;
-struct ert_made;
 struct ert_room;
 struct ert_simd;
 
@@ -74,7 +73,9 @@ typedef struct ert_step {
   size_t code_bytes;    /* 0 until prepare sets it: memory that one task writes instructions to and runs them from */
   ptrdiff_t code,
       executable; /* where that is, from scratch, and how far from there it can be executed; 0: there is none */
-  uint8_t *made;  /* NULL until prepare sets it: instructions for all tasks, which then want no memory for others */
+  size_t
+      made_bytes; /* 0 until prepare sets it, a multiple of 64: memory for instructions that prove makes once, for all tasks */
+  uint8_t *made; /* NULL until prove: that memory; with it tasks want none of their own */
 } ert_step;
 
 /* Tasks that are independent of each other: those of a round, or all. */
@@ -88,7 +89,6 @@ typedef struct ert_prepare {
   struct ert_room *room;       /* where its state goes */
   const struct ert_simd *simd; /* kernels of the instruction set chosen at load */
   struct ert_device *device;   /* the program's (backends); NULL: it has none */
-  struct ert_made *made;       /* where instructions that are made once go (base/made.h); NULL: nowhere */
   uint32_t workers;            /* threads that will run the tasks */
   uint32_t in_place;           /* set by ert_allow_in_place: bit i for input i */
 } ert_prepare;
@@ -100,8 +100,8 @@ typedef struct ert_kernel {
    * Errors through ert_reject. What it need not prove: outputs overlap no other operand, but for those that
    * ert_allow_in_place names. */
   edgert_status (*prepare)(ert_prepare *p);
-  /* NULL, or the rest of the proof: what reads all of a large constant. It changes nothing, so that workers share those of
-   * a program (ert_prove). */
+  /* NULL, or the rest of the proof: what reads all of a large constant; then it makes instructions, if there is memory for
+   * them. Of all else it changes nothing but the step's own state. */
   edgert_status (*prove)(const ert_prepare *p);
   /* Executes tasks [begin, end), in order. Those of a round write disjoint parts of the outputs and give the same bits in
    * any partition. */

@@ -1,4 +1,4 @@
-/* Instructions that kernels make once, when a session is opened. */
+/* Memory for instructions that kernels make once, when a session is opened. */
 #ifndef ERT_BASE_MADE_H
 #define ERT_BASE_MADE_H
 
@@ -6,20 +6,13 @@
 
 #include "base/pages.h"
 
-/* ERT_MADE_MOST bytes of them. All zero: there are none yet. `pages` are owned by the caller, for ert_pages_close. */
-enum { ERT_MADE_MOST = 1 << 17 };
-typedef struct ert_made {
-  ert_pages pages;
-  size_t used;
-} ert_made;
+enum { ERT_MADE_MOST = 160 << 10 }; /* of a session, of which kernels leave a fifth or so empty */
 
-/* Memory to write `bytes` of instructions to; NULL if there is not so much left, or the system refuses. */
-uint8_t *ert_made_take(ert_made *made, size_t bytes);
+/* Memory to write `bytes` of instructions to, owned by the caller, for ert_pages_close. All its pages are there: each takes
+ * some 2 us if it has to appear by itself. False if the system refuses. */
+bool ert_made_open(size_t bytes, ert_pages *out);
 
-/* Of what was taken last only what lies before `end` is needed. */
-void ert_made_trim(ert_made *made, const uint8_t *end);
-
-/* From now on all of it can be executed, and none of it written. False if the system refuses. */
-bool ert_made_seal(const ert_made *made);
+/* From now on all of it, which may be nothing, can be executed, and none of it written. False if the system refuses. */
+bool ert_made_seal(ert_pages made);
 
 #endif

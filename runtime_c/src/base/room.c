@@ -27,8 +27,7 @@ static edgert_status add_block(ert_room *room, size_t bytes, const char *what) {
   return EDGERT_OK;
 }
 
-edgert_status ert_room_take(ert_room *room, size_t bytes, const char *what, void **out) {
-  *out = NULL;
+static edgert_status take(ert_room *room, size_t bytes, const char *what, void **out) {
   size_t needed;
   if (!ert_align_up(bytes, ERT_ALIGNMENT, &needed) || !ert_add(needed, ERT_ALIGNMENT, &needed)) needed = SIZE_MAX;
   if (room->count == 0 || needed > room->blocks[room->count - 1].bytes - room->used)
@@ -38,6 +37,14 @@ edgert_status ert_room_take(ert_room *room, size_t bytes, const char *what, void
   room->used += needed;
   room->taken += needed;
   return EDGERT_OK;
+}
+
+edgert_status ert_room_take(ert_room *room, size_t bytes, const char *what, void **out) {
+  *out = NULL;
+  while (atomic_exchange_explicit(&room->taking, true, memory_order_acquire)) continue; /* it takes some nanoseconds */
+  edgert_status status = take(room, bytes, what, out);
+  atomic_store_explicit(&room->taking, false, memory_order_release);
+  return status;
 }
 
 void ert_room_finish(const ert_room *room) {

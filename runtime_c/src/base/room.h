@@ -2,17 +2,20 @@
 #ifndef ERT_BASE_ROOM_H
 #define ERT_BASE_ROOM_H
 
+#include <stdatomic.h>
+
 #include "base/pages.h"
 
 enum { ERT_ROOM_BLOCKS = 48 }; /* each is as large as all before, or larger: more do not fit 64 bits */
 
-/* Pieces lie one behind the other in few blocks, so that they share pages: until one appears takes some 2 us if it is small,
+/* Any thread may take pieces. They lie one behind the other in few blocks, so that they share pages: until one appears takes some 2 us if it is small,
  * and 200 if it is huge. All zero: nothing is taken yet. */
 typedef struct ert_room {
   ert_pages blocks[ERT_ROOM_BLOCKS];
   uint32_t count;
-  size_t used;  /* of the last block */
-  size_t taken; /* of all blocks */
+  atomic_bool taking; /* whether a thread does */
+  size_t used;        /* of the last block */
+  size_t taken;       /* of all blocks */
 } ert_room;
 
 /* `bytes` of zeroed memory, 64-byte aligned, for as long as the room is open. *out is NULL on failure. `what` names it in

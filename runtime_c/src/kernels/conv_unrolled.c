@@ -13,7 +13,6 @@ typedef struct unrolled_state {
   ert_finish finish;
   ert_strides x, y, residual;
   ert_unrolled_stream stream;
-  bool proven;      /* already, as instructions were made of it */
   int64_t vectors;  /* of a strip, at most */
   int64_t runs;     /* of groups of filters: tasks of the same strip */
   int64_t *ends;    /* where they end in each group of the convolution */
@@ -215,40 +214,40 @@ static uint8_t *make_set_once(const unrolled_state *s, ert_unrolled u, int64_t f
   return u.body;
 }
 
-static edgert_status unrolled_prove(const ert_prepare *p) {
-  const unrolled_state *s = p->step->state;
-  return s->proven ? EDGERT_OK : ert_unrolled_stream_prove(p, &s->s, &s->stream);
-}
-
-/* Makes all instructions now, if they are few and strips short: of a dozen vectors, making them takes a tenth of the time. */
-static edgert_status make_once(ert_prepare *p, unrolled_state *s) {
-  enum { MANY = 64 };           /* vectors of a strip, which take so long that nothing is gained */
-  static const float later = 0; /* an operand that is bound later: only that there is one counts here */
+/* Memory for all instructions, if they are to be made once: where strips are short. Of a dozen vectors, making them takes a
+ * tenth of the time. */
+static size_t made_once_bytes(const unrolled_state *s) {
+  enum { MANY = 64 }; /* vectors of a strip, which take so long that nothing is gained */
   const ert_unrolled_geometry *g = &s->s;
-  if (!p->made || !s->simd->unrolled_bytes || g->tiles > 1 || s->vectors > MANY) return EDGERT_OK;
-  const int64_t groups = g->g.groups * s->stream.each;
+  if (!s->simd->unrolled_bytes || g->tiles > 1 || s->vectors > MANY) return 0;
   size_t bytes = ERT_UNROLLED_FRAME; /* at most: as if all groups kept inputs */
-  for (int64_t i = 0; i < groups && bytes <= ERT_MADE_MOST; i++) {
+  for (int64_t i = 0; i < g->g.groups * s->stream.each && bytes <= ERT_MADE_MOST; i++) {
     const ert_unrolled_group group = ert_unrolled_group_at(&s->stream, 0, i);
     bytes += made_bytes(s, &group, g->kept ? (size_t)g->g.channels : 0);
   }
-  ert_unrolled u = common(s, p->step);
-  if (operand(p->step, ERT_UNROLLED_BIAS)) u.bias = &later;
-  if (operand(p->step, ERT_UNROLLED_RESIDUAL)) u.residual = &later;
-  u.code = ert_made_take(p->made, bytes);
-  if (!u.code) return EDGERT_OK;
-  ERT_TRY(unrolled_prove(p));
-  s->proven = true;
+  return (bytes + 63) / 64 * 64;
+}
+
+static void make_once(const unrolled_state *s, const ert_step *step) {
+  static const float later = 0; /* an operand that is bound later: only that there is one counts here */
+  ert_unrolled u = common(s, step);
+  if (operand(step, ERT_UNROLLED_BIAS)) u.bias = &later;
+  if (operand(step, ERT_UNROLLED_RESIDUAL)) u.residual = &later;
+  u.code = step->made;
   u.body = s->simd->unrolled_frame(&u);
-  for (int64_t i = 0, first = 0; i < g->g.groups * s->runs; i++) {
+  for (int64_t i = 0, first = 0; i < s->s.g.groups * s->runs; i++) {
     const int64_t end = i / s->runs * s->stream.each + s->ends[i];
     for (size_t n; first < end; first += (int64_t)n) {
       n = set_size(s, 0, first, end);
       u.body = make_set_once(s, u, first, n);
     }
   }
-  ert_made_trim(p->made, u.body);
-  p->step->made = u.code;
+}
+
+static edgert_status unrolled_prove(const ert_prepare *p) {
+  const unrolled_state *s = p->step->state;
+  ERT_TRY(ert_unrolled_stream_prove(p, &s->s, &s->stream));
+  if (p->step->made) make_once(s, p->step);
   return EDGERT_OK;
 }
 
@@ -280,7 +279,8 @@ static edgert_status unrolled_prepare(ert_prepare *p) {
   ERT_TRY(ert_conv_expect_worth(p, (int64_t)inputs, (double)ert_volume(g->out) * (double)g->filters));
   cut(p, &state);
   ERT_TRY(keep(p, &state));
-  return make_once(p, p->step->state);
+  p->step->made_bytes = made_once_bytes(p->step->state);
+  return EDGERT_OK;
 }
 
 /* A strip of the outputs of a group of an image. */

@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "platform/code.h"
 #include "platform/cpu.h"
+#include "platform/thread.h"
 #include "session/device.h"
 #include "session/session.h"
 
@@ -42,64 +43,13 @@ typedef struct opening {
   edgert_session *session;
   const edgert_bundle *bundle;
   ert_table program;
-  const edgert_session_options *options;
-  edgert_status status; /* of what the caller does */
-  atomic_size_t at;     /* where in the arena the next pages are that nobody has touched */
-  atomic_uint prepared; /* steps that may be proven */
-  atomic_uint proven;   /* of those, the next one that nobody proves */
-  atomic_bool refused;  /* whether one was refused */
+  ert_gate planned;     /* opens once there is a plan, or will be none */
+  atomic_size_t arena;  /* where in it the next pages are that nobody has touched, */
+  atomic_size_t made;   /* and where they are in that */
+  atomic_uint prepared; /* the next step that nobody prepares, */
+  atomic_uint proven;   /* and the next one that nobody proves */
+  atomic_bool refused;  /* whether anything was */
 } opening;
-
-/* Each worker has a piece of scratch, and memory for the code of its tasks if steps want any, which lies apart: scratch would
- * not be huge pages around it. Where memory cannot be executed, steps do without. */
-static edgert_status open_scratch(edgert_session *session, size_t scratch, size_t code) {
-  size_t total;
-  const uint32_t workers = ert_pool_workers(session->pool);
-  const size_t unit = code > 0 ? ERT_CODE_UNIT : ERT_ALIGNMENT;
-  if (!ert_align_up(scratch > code ? scratch : code, unit, &scratch) || !ert_multiply(scratch, workers, &total))
-    total = SIZE_MAX; /* which the allocation refuses */
-  session->scratch_bytes = scratch;
-  ERT_TRY(ert_room_take(&session->room, total, "scratch memory", (void **)&session->scratch));
-  ptrdiff_t at, shift;
-  if (code == 0 || !ert_code_open(session->scratch, scratch, workers, &session->code, &at, &shift)) return EDGERT_OK;
-  for (uint32_t i = 0; i < session->plan->n_steps; i++) {
-    session->plan->steps[i].code = at;
-    session->plan->steps[i].executable = shift;
-  }
-  return EDGERT_OK;
-}
-
-static edgert_status prepare_steps(opening *o) {
-  edgert_session *session = o->session;
-  size_t scratch = 0, code = 0;
-  uint32_t workers = ert_pool_workers(session->pool);
-  for (uint32_t i = 0; i < session->plan->n_steps; i++) {
-    ert_step *step = &session->plan->steps[i];
-    bool shared = session->plan->turns[i].core == ERT_ALL_CORES;
-    ert_prepare prepare = {.step = step,
-                           .room = &session->room,
-                           .simd = session->simd,
-                           .device = session->device,
-                           .made = &session->made,
-                           .workers = shared ? workers : 1};
-    ERT_TRY(ert_plan_expect_suited(&prepare));
-    if (step->kernel->device && session->plan->turns[i].core != 0)
-      return ert_reject(&prepare, "core of a step on the device", "0", "%" PRIu32, session->plan->turns[i].core);
-    ERT_TRY(step->kernel->prepare(&prepare));
-    ERT_TRY(ert_plan_expect_apart(session->plan, o->program, &prepare));
-    if (step->scratch_bytes > scratch) scratch = step->scratch_bytes;
-    atomic_store(&o->prepared, i + 1);
-  }
-  const bool sealed = ert_made_seal(&session->made);
-  for (uint32_t i = 0; i < session->plan->n_steps; i++) {
-    ert_step *step = &session->plan->steps[i];
-    if (!sealed) step->made = NULL;
-    if (!step->made && step->code_bytes > code) code = step->code_bytes;
-  }
-  /* Before scratch, of which opening then needs no page. */
-  ERT_TRY(ert_schedule_open(session->plan, workers, &session->room, &session->schedule));
-  return open_scratch(session, scratch, code);
-}
 
 static edgert_status open_device(edgert_session *session, const edgert_bundle *bundle, ert_table program,
                                  const edgert_session_options *options) {
@@ -110,6 +60,58 @@ static edgert_status open_device(edgert_session *session, const edgert_bundle *b
   edgert_status status = ert_device_open(&request, &session->device);
   ert_free((void *)(uintptr_t)request.codes);
   return status;
+}
+
+static edgert_status open_arena(edgert_session *session) {
+  return ert_room_take(&session->room, session->arena_bytes, "arena", (void **)&session->arena);
+}
+
+static edgert_status open_plan(opening *o) {
+  edgert_session *session = o->session;
+  const uint64_t device_arena = session->device ? ert_device_arena(session->device) : 0;
+  return ert_plan_open(o->bundle, o->program, session->arena, device_arena, &session->room, &session->plan);
+}
+
+static edgert_status prepare_step(opening *o, uint32_t i) {
+  edgert_session *session = o->session;
+  const ert_turn *turn = &session->plan->turns[i];
+  ert_step *step = &session->plan->steps[i];
+  ert_prepare prepare = {.step = step,
+                         .room = &session->room,
+                         .simd = session->simd,
+                         .device = session->device,
+                         .workers = turn->core == ERT_ALL_CORES ? ert_pool_workers(session->pool) : 1};
+  ERT_TRY(ert_plan_expect_suited(&prepare));
+  if (step->kernel->device && turn->core != 0)
+    return ert_reject(&prepare, "core of a step on the device", "0", "%" PRIu32, turn->core);
+  ERT_TRY(step->kernel->prepare(&prepare));
+  return ert_plan_expect_apart(session->plan, o->program, &prepare);
+}
+
+/* Memory for instructions that are made once, for those of the prepared steps that want some and come first. */
+static void open_made(edgert_session *session) {
+  size_t bytes = 0;
+  for (uint32_t i = 0; i < session->plan->n_steps; i++) {
+    ert_step *step = &session->plan->steps[i];
+    if (step->made_bytes > ERT_MADE_MOST - bytes) step->made_bytes = 0;
+    bytes += step->made_bytes;
+  }
+  if (bytes == 0 || !ert_made_open(bytes, &session->made)) return;
+  uint8_t *made = session->made.data;
+  for (uint32_t i = 0; i < session->plan->n_steps; i++) {
+    ert_step *step = &session->plan->steps[i];
+    step->made = step->made_bytes > 0 ? made : NULL;
+    made += step->made_bytes;
+  }
+}
+
+static edgert_status prove_step(opening *o, uint32_t i) {
+  return ert_prove(&(ert_prepare){.step = &o->session->plan->steps[i], .simd = o->session->simd});
+}
+
+static edgert_status with_steps(opening *o, edgert_status (*each)(opening *, uint32_t)) {
+  for (uint32_t i = 0; i < o->session->plan->n_steps; i++) ERT_TRY(each(o, i));
+  return EDGERT_OK;
 }
 
 /* Neighbouring steps on the device are given to it together, as long as they are of one phase. */
@@ -131,58 +133,118 @@ static edgert_status gather_steps(edgert_session *session) {
   return status;
 }
 
-static edgert_status prepare(opening *o) {
+static edgert_status prepare_all(opening *o) {
   edgert_session *session = o->session;
-  if (!session->device) return prepare_steps(o);
+  if (!session->device) return with_steps(o, prepare_step);
   ERT_TRY(ert_device_begin(session->device, ert_device_stream(session->device)));
-  edgert_status status = prepare_steps(o);
+  edgert_status status = with_steps(o, prepare_step);
   if (status == EDGERT_OK) status = gather_steps(session);
   return ert_device_end(session->device, true, status);
 }
 
-/* Everything but the threads, which wait for it, and what prepare has left to be proven. */
-static edgert_status open_steps(opening *o) {
-  edgert_session *session = o->session;
-  ERT_TRY(open_device(session, o->bundle, o->program, o->options));
-  uint64_t device_arena = session->device ? ert_device_arena(session->device) : 0;
-  ERT_TRY(ert_plan_open(o->bundle, o->program, session->arena, device_arena, &session->room, &session->plan));
-  ERT_TRY(prepare(o));
+/* Each worker has a piece of scratch, and memory for the code of its tasks if steps want any, which lies apart: scratch would
+ * not be huge pages around it. Where memory cannot be executed, steps do without. */
+static edgert_status open_scratch(edgert_session *session, size_t scratch, size_t code) {
+  size_t total;
+  const uint32_t workers = ert_pool_workers(session->pool);
+  const size_t unit = code > 0 ? ERT_CODE_UNIT : ERT_ALIGNMENT;
+  if (!ert_align_up(scratch > code ? scratch : code, unit, &scratch) || !ert_multiply(scratch, workers, &total))
+    total = SIZE_MAX; /* which the allocation refuses */
+  session->scratch_bytes = scratch;
+  ERT_TRY(ert_room_take(&session->room, total, "scratch memory", (void **)&session->scratch));
+  ptrdiff_t at, shift;
+  if (code == 0 || !ert_code_open(session->scratch, scratch, workers, &session->code, &at, &shift)) return EDGERT_OK;
+  for (uint32_t i = 0; i < session->plan->n_steps; i++) {
+    session->plan->steps[i].code = at;
+    session->plan->steps[i].executable = shift;
+  }
+  return EDGERT_OK;
+}
+
+/* What prepared steps need to run. */
+static edgert_status open_rest(edgert_session *session) {
+  size_t scratch = 0, code = 0;
+  for (uint32_t i = 0; i < session->plan->n_steps; i++) {
+    const ert_step *step = &session->plan->steps[i];
+    if (!step->made && step->code_bytes > code) code = step->code_bytes;
+    if (step->scratch_bytes > scratch) scratch = step->scratch_bytes;
+  }
+  /* Before scratch, of which opening then needs no page. */
+  ERT_TRY(ert_schedule_open(session->plan, ert_pool_workers(session->pool), &session->room, &session->schedule));
+  ERT_TRY(open_scratch(session, scratch, code));
   ert_room_finish(&session->room);
   return EDGERT_OK;
 }
 
-static edgert_status prove_step(const edgert_session *session, uint32_t i) {
-  return ert_prove(&(ert_prepare){.step = &session->plan->steps[i], .simd = session->simd});
-}
-
-/* As many as the worker can get hold of. */
-static void prove_some(opening *o) {
-  for (uint32_t i = atomic_load(&o->proven); i < atomic_load(&o->prepared);)
-    if (atomic_compare_exchange_weak(&o->proven, &i, i + 1)) {
-      if (prove_step(o->session, i) != EDGERT_OK) atomic_store(&o->refused, true);
-      i = atomic_load(&o->proven);
-    }
-}
-
-/* The first of the steps that was refused says why; messages are a thread's own. */
-static edgert_status proofs(const opening *o) {
-  for (uint32_t i = 0; atomic_load(&o->refused) && i < o->session->plan->n_steps; i++)
-    ERT_TRY(prove_step(o->session, i));
+/* Now that they are made, instructions can be executed. If the system does not allow that, their steps do without any. */
+static edgert_status seal_made(edgert_session *session) {
+  if (ert_made_seal(session->made)) return EDGERT_OK;
+  for (uint32_t i = 0; i < session->plan->n_steps; i++) {
+    ert_step *step = &session->plan->steps[i];
+    if (step->made) step->executable = 0;
+    step->made = NULL;
+  }
   return EDGERT_OK;
 }
 
-/* The caller opens the steps. Meanwhile, and then with him, the others make the pages of the arena appear; not more than
- * MOST bytes, as nothing proves that the steps use all that the metadata asks for; and prove the steps that he is done with. */
+/* The caller by himself: in the order of the steps, so that the first that is refused says why. */
+static edgert_status open_alone(opening *o) {
+  ERT_TRY(open_plan(o));
+  ERT_TRY(prepare_all(o));
+  open_made(o->session);
+  ERT_TRY(open_rest(o->session));
+  return with_steps(o, prove_step);
+}
+
+/* As many steps as the worker can get hold of. */
+static void with_some(opening *o, atomic_uint *next, edgert_status (*each)(opening *, uint32_t)) {
+  for (uint32_t i; !atomic_load(&o->refused) && (i = atomic_fetch_add(next, 1)) < o->session->plan->n_steps;)
+    if (each(o, i) != EDGERT_OK) atomic_store(&o->refused, true);
+}
+
+/* Makes pages appear, as many as the worker can get hold of: `next` is where those are that nobody has touched. */
+static void appear_some(uint8_t *data, size_t bytes, size_t piece, atomic_size_t *next) {
+  for (size_t at; (at = atomic_fetch_add(next, piece)) < bytes;)
+    ert_pages_appear(data + at, data + (bytes - at < piece ? bytes : at + piece));
+}
+
+/* Not more than MOST bytes, as nothing proves that the steps use all that the metadata asks for. */
+static void appear_arena(opening *o) {
+  enum { MOST = 64 << 20 };
+  const edgert_session *session = o->session;
+  appear_some(session->arena, session->arena_bytes < MOST ? session->arena_bytes : MOST, ERT_PAGES_HUGE, &o->arena);
+}
+
+/* All workers, of whom the caller begins with the plan, and the others with the arena. */
 static void open_together(void *context, uint32_t worker) {
-  enum { PIECE = 2 << 20, MOST = 64 << 20 };
+  enum { MADE_PIECE = 32 << 10 };
   opening *o = context;
-  if (worker == 0) o->status = open_steps(o);
-  const size_t end = o->session->arena_bytes < MOST ? o->session->arena_bytes : MOST;
-  for (size_t at; (at = atomic_fetch_add(&o->at, PIECE)) < end;)
-    ert_pages_appear(o->session->arena + at, o->session->arena + (end - at < PIECE ? end : at + PIECE));
-  prove_some(o);
-  ert_pool_barrier(o->session->pool, worker);
-  prove_some(o);
+  ert_pool *pool = o->session->pool;
+  if (worker == 0) {
+    if (open_plan(o) != EDGERT_OK) atomic_store(&o->refused, true);
+    ert_gate_open(&o->planned);
+  } else {
+    appear_arena(o);
+    (void)ert_gate_wait(&o->planned, 0, true);
+  }
+  with_some(o, &o->prepared, prepare_step);
+  appear_arena(o);
+  ert_pool_barrier(pool, worker);
+  if (atomic_load(&o->refused)) return;
+  if (worker == 0) open_made(o->session);
+  ert_pool_barrier(pool, worker);
+  if (worker == 0 && open_rest(o->session) != EDGERT_OK) atomic_store(&o->refused, true);
+  appear_some(o->session->made.data, o->session->made.bytes, MADE_PIECE, &o->made);
+  ert_pool_barrier(pool, worker); /* nothing can be made where pages may yet appear */
+  with_some(o, &o->proven, prove_step);
+}
+
+/* The arena, the plan, and what was opened for it. */
+static void close_memory(edgert_session *session) {
+  ert_pages_close(session->code);
+  ert_pages_close(session->made);
+  ert_room_close(&session->room);
+  session->code = session->made = (ert_pages){NULL, 0, NULL, 0};
 }
 
 /* As many workers as the program has cores, or the caller allows threads. */
@@ -202,16 +264,18 @@ static edgert_status build(edgert_session *session, const edgert_bundle *bundle,
   session->cores = ert_u32(program, ERT_FIELD_PROGRAM_CORES, 1);
   session->arena_bytes = ert_u64(program, ERT_FIELD_PROGRAM_ARENA_BYTES, 0);
   ERT_TRY(start_workers(session, program, options->threads));
-  ERT_TRY(ert_room_take(&session->room, session->arena_bytes, "arena", (void **)&session->arena));
-  opening o = {.session = session, .bundle = bundle, .program = program, .options = options};
-  if (ert_pool_workers(session->pool) > 1 && session->arena_bytes > ERT_PAGES_SMALL) {
+  ERT_TRY(open_device(session, bundle, program, options));
+  ERT_TRY(open_arena(session));
+  opening o = {.session = session, .bundle = bundle, .program = program};
+  const bool several = ert_pool_workers(session->pool) > 1 && session->arena_bytes > ERT_PAGES_SMALL;
+  if (several && !session->device) {
     ert_pool_run(session->pool, open_together, &o);
-    ERT_TRY(o.status);
-  } else {
-    ERT_TRY(open_steps(&o));
-    prove_some(&o);
+    if (!atomic_load(&o.refused)) return seal_made(session);
+    close_memory(session);
+    ERT_TRY(open_arena(session));
   }
-  return proofs(&o);
+  ERT_TRY(open_alone(&o));
+  return seal_made(session);
 }
 
 edgert_status edgert_session_open(const edgert_bundle *bundle, const edgert_session_options *given,
@@ -237,8 +301,6 @@ void edgert_session_close(edgert_session *session) {
   ert_pool_close(session->pool);
   ert_free(session->profile);
   ert_device_close(session->device);
-  ert_pages_close(session->code);
-  ert_pages_close(session->made.pages);
-  ert_room_close(&session->room);
+  close_memory(session);
   ert_free(session);
 }

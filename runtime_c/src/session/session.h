@@ -27,7 +27,7 @@ struct edgert_session {
   uint8_t *scratch;       /* in the room: a piece for every worker */
   size_t scratch_bytes;   /* of one piece, a multiple of 64 */
   ert_pages code;         /* that each worker writes and executes; empty if no step wants that */
-  ert_made made;          /* what all execute */
+  ert_pages made;         /* what all execute; empty if there is nothing such */
   ert_device *device;     /* NULL: the program has none */
   uint64_t device_bytes;  /* of the arena on the device */
   ert_pool *pool;

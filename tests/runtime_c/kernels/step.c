@@ -82,15 +82,13 @@ edgert_status ert_test_step(const char *kernel, const char *isa, ert_tensor **in
                    .node = "test"};
   if (!step.kernel) return ert_fail(EDGERT_ERROR_UNKNOWN_KERNEL, kernel, "a registered kernel", "none");
   ert_room room = {.count = 0};
-  ert_made made = {.used = 0};
-  ert_prepare prepare = {.step = &step,
-                         .room = &room,
-                         .simd = isa ? ert_simd_find(isa) : NULL,
-                         .made = code == CODE_OF_ALL ? &made : NULL,
-                         .workers = workers};
+  ert_pages made = {.data = NULL};
+  ert_prepare prepare = {.step = &step, .room = &room, .simd = isa ? ert_simd_find(isa) : NULL, .workers = workers};
   edgert_status status = step.kernel->prepare(&prepare);
+  const bool once = code == CODE_OF_ALL && step.made_bytes > 0 && step.made_bytes <= ERT_MADE_MOST;
+  if (status == EDGERT_OK && once && ert_made_open(step.made_bytes, &made)) step.made = made.data;
   if (status == EDGERT_OK) status = ert_prove(&prepare);
-  if (!ert_made_seal(&made)) status = ert_fail(EDGERT_ERROR_OUT_OF_MEMORY, "memory to execute", "some", "none");
+  if (!ert_made_seal(made)) status = ert_fail(EDGERT_ERROR_OUT_OF_MEMORY, "memory to execute", "some", "none");
   *in_place = prepare.in_place;
   free_x87();
   for (int64_t begin = 0; status == EDGERT_OK && begin < step.tasks;) {
@@ -105,7 +103,7 @@ edgert_status ert_test_step(const char *kernel, const char *isa, ert_tensor **in
     begin = end;
   }
   ert_room_close(&room);
-  ert_pages_close(made.pages);
+  ert_pages_close(made);
   if (!x87_is_free()) return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, kernel, "free x87 registers", "registers in use");
   return status;
 }
