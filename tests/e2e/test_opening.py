@@ -1,4 +1,4 @@
-"""Opening by several threads is opening by one: they share the steps of a program, and instructions that are made once."""
+"""Opening by several threads is opening by one: they share its steps, and instructions that are made once."""
 
 from __future__ import annotations
 
