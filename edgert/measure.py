@@ -66,9 +66,10 @@ def measure_step(path: str | os.PathLike[str], step: int, weights: str) -> StepM
         return _measured(once, resource.RUSAGE_THREAD)
 
 
-def measure_launches(path: str | os.PathLike[str], times: int, emulate: bool = False) -> StepMeasurement:
-    """Times what the bundle's program for "often" does so many times more than the one for "once", on a device or its
-    emulator: the difference of their runs, divided by that. Whoever calls made the code, which is consent to run it."""
+def measure_launches(path: str | os.PathLike[str], emulate: bool = False) -> StepMeasurement:
+    """Times the step that the bundle's program for "often" has more times than the one for "once", on a device or its
+    emulator: the difference of their runs, divided by that of their steps. Whoever calls made the code, which is
+    consent to run it."""
     with _alone, ExitStack() as stack:
         sessions = [
             stack.enter_context(load(path, name, 1, integrity="metadata", allow_native=True, emulate=emulate))
@@ -76,6 +77,8 @@ def measure_launches(path: str | os.PathLike[str], times: int, emulate: bool = F
         ]
         for session in sessions:
             bind_all(session)
+        fewest, most = (session.describe().steps for session in sessions)
+        times = most - fewest
 
         def took(session: Session) -> float:
             began = time.perf_counter()

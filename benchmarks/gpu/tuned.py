@@ -19,7 +19,7 @@ from packer.bundle.writer import write_bundle
 from packer.ir.ops import Conv
 from packer.tune import Campaign, Measured, Record, Records
 from packer.tune.candidates import Candidate
-from packer.tune.probe import MORE, probe
+from packer.tune.probe import APART, probe
 from targets.base import Layout, Target, Work, resolve
 
 __all__ = ["STORAGE", "Timed", "Tuner"]
@@ -59,7 +59,8 @@ class Tuner:
         found = [one for one in iter(campaign.candidates.next, None) if Layout.PLANES in one.form.inputs]
         folder = Path(tempfile.mkdtemp(dir=self._folder.name))  # what is left out may still be written
         paths = [folder / f"{number}.edge" for number in range(len(found))]
-        waiting = [self._pool.submit(_write, self.target, *one) for one in zip(found, paths, strict=True)]
+        apart = 0.0 if session.emulated else APART
+        waiting = [self._pool.submit(_write, self.target, *one, apart) for one in zip(found, paths, strict=True)]
         steps: dict[tuple[Work, tuple[Layout, ...]], int] = {}
         try:
             for number, (one, path, written) in enumerate(zip(found, paths, waiting, strict=True)):
@@ -71,7 +72,7 @@ class Tuner:
                     continue
                 with session.attempt(what):
                     written.result()
-                    time = measure_launches(path, MORE, session.emulated)
+                    time = measure_launches(path, session.emulated)
                     path.unlink()
                     self._keep(one, campaign.weights, time)
                     step = steps.setdefault((one.work, one.form.outputs), len(steps))
@@ -98,9 +99,9 @@ class Tuner:
         self._folder.cleanup()
 
 
-def _write(target: Target, candidate: Candidate, path: Path) -> None:
+def _write(target: Target, candidate: Candidate, path: Path, apart: float) -> None:
     """Write the probe of a candidate."""
-    write_bundle(probe(candidate.work, candidate.form, target, candidate.reader).bundle, path, durable=False)
+    write_bundle(probe(candidate.work, candidate.form, target, candidate.reader, apart).bundle, path, durable=False)
 
 
 def _words(work: Work) -> str:

@@ -81,11 +81,10 @@ def _with_gpu(target: Target, activations: str, device_code: str, emulate: bool)
     from edgert.fingerprint import device_with_gpu, gpu_core
     from edgert.measure import measure_launches, measure_run, measure_step
     from edgert.reader import read
-    from packer.tune.probe import MORE
 
     def measure(path: Path, step: int, weights: str) -> StepMeasurement:
         if read(path).programs[0].device:
-            return measure_launches(path, MORE, emulate)
+            return measure_launches(path, emulate)
         return measure_step(path, step, weights)
 
     with emulated(target.device) if emulate else nullcontext():
@@ -125,15 +124,18 @@ def run_campaigns(
     cores: Sequence[int],
     records: Records,
     seconds: float,
+    emulate: bool = False,
 ) -> list[CampaignReport]:
-    """Measure for a network, for at most that many seconds, at all sites at once; one report a device."""
+    """Measure for a network, for at most that many seconds, at all sites at once; one report a device. Probes for an
+    emulator are short."""
     from packer.tune import Campaign
+    from packer.tune.probe import APART
 
     made: dict[tuple[str, str], Campaign] = {}
     for site in found:
         device = (site.device.fingerprint, site.device.core)
         if device not in made:
-            made[device] = Campaign(graph, target, cores, records, *device)
+            made[device] = Campaign(graph, target, cores, records, *device, 0.0 if emulate else APART)
     work = [(site, made[site.device.fingerprint, site.device.core]) for site in found]
     try:
         with Progress("tune") as tell:

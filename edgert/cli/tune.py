@@ -88,7 +88,7 @@ def tune(
                 if calibrate:
                     machines = calibrate_sites(found, chosen, file)
                 if graph is not None:
-                    reports = run_campaigns(found, graph, chosen, counts, file, seconds)
+                    reports = run_campaigns(found, graph, chosen, counts, file, seconds, emulate)
     if json:
         print_json({"records": path, "calibrated": machines, "devices": reports})
         return

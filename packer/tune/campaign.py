@@ -22,7 +22,7 @@ from packer.ir.ops.base import ShapeError
 from packer.planner import make_plans
 from packer.tune.candidates import Candidate, Candidates
 from packer.tune.measured import Measured, weights_from
-from packer.tune.probe import probe
+from packer.tune.probe import APART, probe
 from packer.tune.records import Record, Records
 from targets.base import Target, TargetError
 
@@ -74,7 +74,7 @@ class CampaignReport:
 
 class Campaign:
     """Candidates of one network on one device; `run` may be called by several threads, each with its own way to
-    measure on such a device."""
+    measure on such a device. `apart` is what probes take (`probe`)."""
 
     def __init__(
         self,
@@ -84,10 +84,11 @@ class Campaign:
         records: Records,
         device: str,
         core: str,
+        apart: float = APART,
     ) -> None:
         known = Measured.load(records, device, core)
         self.graph, self.target, self.cores = graph, known.on(target), tuple(cores)
-        self.records, self.device, self.core = records, device, core
+        self.records, self.device, self.core, self.apart = records, device, core, apart
         self.weights = weights_from(graph, self.target.machine)
         self.known = dict(known.of(graph, self.target))
         self.candidates = Candidates(graph, self.target, cores, self.known)
@@ -147,7 +148,7 @@ class Campaign:
     def _measure(self, candidate: Candidate, measure: Measure, who: str, path: Path) -> None:
         """Measure a candidate and store its time."""
         try:
-            made = probe(candidate.work, candidate.form, self.target, candidate.reader)
+            made = probe(candidate.work, candidate.form, self.target, candidate.reader, self.apart)
             path.unlink(missing_ok=True)  # much faster than to replace it
             write_bundle(made.bundle, path, durable=False)
             timing = measure(path, made.step, self.weights if any(candidate.work.constant) else "l2")

@@ -4,13 +4,13 @@ The step is in the program twice, first as a rehearsal with other weights: then 
 scratch are in the caches as in the middle of a network, while its own weights are wherever whoever measures left them.
 
 Steps on a device have no times of their own, since they wait for each other there: of those a bundle has two programs,
-"once" and "often", which has the step some more times.
+"once" and "often", which has the step so many more times that the difference is well above what runs differ by.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import prod
+from math import ceil, prod
 from operator import floordiv
 
 import numpy as np
@@ -25,10 +25,12 @@ from packer.planner.schedule import schedule
 from packer.planner.split import NONE, Piece, Split
 from targets.base import Form, Layout, Target, Work
 
-__all__ = ["MORE", "OFTEN", "ONCE", "Probe", "probe"]
+__all__ = ["APART", "LEAST", "OFTEN", "ONCE", "Probe", "probe"]
 
 ONCE, OFTEN = "once", "often"
-MORE = 8  # times that OFTEN has the step
+APART = 200e-6  # seconds that OFTEN should take more than ONCE: some ten times what runs on a device differ by
+LEAST = 8  # times more, at least, that OFTEN has the step
+_QUICKEST = 1e-6  # seconds that any step on a device takes
 _STEP = "probe"
 _MOST_COPIED = 64 << 20  # bytes: larger weights have left the caches before they are needed again
 _RANDOM = 1 << 16  # different values a constant has
@@ -42,9 +44,10 @@ class Probe:
     step: int
 
 
-def probe(work: Work, form: Form, target: Target, reader: Op | None = None) -> Probe:
+def probe(work: Work, form: Form, target: Target, reader: Op | None = None, apart: float = APART) -> Probe:
     """The probe of `work` in `form`, with that of the operator that reads the output from registers; the same every
-    time. Raises TargetError for work the target cannot do, and if its assembler is missing."""
+    time. What the two programs of a device differ by should take `apart` seconds. Raises TargetError for work the
+    target cannot do, and if its assembler is missing."""
     graph = _graph(work, reader)
     forms = [form]
     if reader is not None:
@@ -56,7 +59,8 @@ def probe(work: Work, form: Form, target: Target, reader: Op | None = None) -> P
         choices.append(Choice(own, everything, (None,), (0.0,)))
     program = assembled(schedule(graph, target, choices), target)
     if program.device:
-        programs, step = _repeated(program)
+        seconds = max(target.seconds(work, form, (), 0, 1), _QUICKEST)
+        programs, step = _repeated(program, max(ceil(apart / seconds), LEAST))
         return Probe(Bundle(f"edgert {__version__}", _STEP, programs, ()), step)
     program, step = _rehearsed(program)
     return Probe(Bundle(f"edgert {__version__}", _STEP, (program,), ()), step)
@@ -121,11 +125,11 @@ def _rehearsed(program: Program) -> tuple[Program, int]:
     return replace(program, tensors=tuple(tensors), steps=steps), number + 1
 
 
-def _repeated(program: Program) -> tuple[tuple[Program, Program], int]:
-    """The program, and one with its step some more times, by the names of targets; and the step's number."""
+def _repeated(program: Program, more: int) -> tuple[tuple[Program, Program], int]:
+    """The program, and one with its step so many more times, by the names of targets; and the step's number."""
     number = next(i for i, step in enumerate(program.steps) if _STEP in step.nodes)
     step = program.steps[number]
-    steps = (*program.steps[:number], *[step] * MORE, *program.steps[number:])
+    steps = (*program.steps[:number], *[step] * more, *program.steps[number:])
     return (replace(program, target=ONCE), replace(program, target=OFTEN, steps=steps)), number
 
 

@@ -21,7 +21,7 @@ from packer.passes import optimize
 from packer.planner import make_plans
 from packer.planner.costs import work_of
 from packer.tune import Campaign, Measured, Record, Records
-from packer.tune.probe import MORE, OFTEN, ONCE, probe
+from packer.tune.probe import LEAST, OFTEN, ONCE, probe
 from targets.base import resolve
 from targets.cuda.toolchain import missing
 from tests.targets.cuda.driver import library
@@ -55,12 +55,16 @@ def test_probes_repeat_the_step(graph: Graph, tmp_path: Path) -> None:
         campaign = Campaign(graph, target, (1,), records, *DEVICE)
         assert campaign.total >= 8
         for candidate in campaign.candidates.all:
-            made = probe(candidate.work, candidate.form, target)
-            once, often = made.bundle.programs
-            assert (once.target, often.target) == (ONCE, OFTEN)
-            assert [step.kernel for step in once.steps] == ["put", "launch", "get"]
-            assert len(often.steps) == len(once.steps) + MORE
-            assert often.steps[made.step] == often.steps[made.step + MORE] == once.steps[made.step]
+            work, form = candidate.work, candidate.form
+            for apart in (0.0, 1e-3):
+                made = probe(work, form, target, apart=apart)
+                once, often = made.bundle.programs
+                assert (once.target, often.target) == (ONCE, OFTEN)
+                assert [step.kernel for step in once.steps] == ["put", "launch", "get"]
+                more = len(often.steps) - len(once.steps)
+                assert more >= LEAST
+                assert more * target.seconds(work, form, (), 0, 1) >= apart
+                assert often.steps[made.step] == often.steps[made.step + more] == once.steps[made.step]
 
 
 @pytest.mark.skipif(bool(missing()), reason=missing())
