@@ -72,10 +72,9 @@ typedef struct ert_step {
   int64_t rounds;       /* 0 until prepare sets it; else equal parts of the tasks, each after all of the one before */
   size_t code_bytes;    /* 0 until prepare sets it: memory that one task writes instructions to and runs them from */
   ptrdiff_t code,
-      executable; /* where that is, from scratch, and how far from there it can be executed; 0: there is none */
-  size_t
-      made_bytes; /* 0 until prepare sets it, a multiple of 64: memory for instructions that prove makes once, for all tasks */
-  uint8_t *made; /* NULL until prove: that memory; with it tasks want none of their own */
+      executable;    /* where that is, from scratch, and how far from there it can be executed; 0: there is none */
+  size_t made_bytes; /* 0 until prepare sets it: memory for instructions that prove makes once, a multiple of 64 */
+  uint8_t *made;     /* NULL until prove: that memory, with which tasks want none of their own */
 } ert_step;
 
 /* Tasks that are independent of each other: those of a round, or all. */

@@ -8,8 +8,8 @@
 
 enum { ERT_MADE_MOST = 160 << 10 }; /* of a session, of which kernels leave a fifth or so empty */
 
-/* Memory to write `bytes` of instructions to, owned by the caller, for ert_pages_close. All its pages are there: each takes
- * some 2 us if it has to appear by itself. False if the system refuses. */
+/* Memory to write `bytes` of instructions to, owned by the caller, for ert_pages_close. Its pages appear when first used.
+ * False if the system refuses. */
 bool ert_made_open(size_t bytes, ert_pages *out);
 
 /* From now on all of it, which may be nothing, can be executed, and none of it written. False if the system refuses. */

@@ -8,8 +8,8 @@
 
 enum { ERT_ROOM_BLOCKS = 48 }; /* each is as large as all before, or larger: more do not fit 64 bits */
 
-/* Any thread may take pieces. They lie one behind the other in few blocks, so that they share pages: until one appears takes some 2 us if it is small,
- * and 200 if it is huge. All zero: nothing is taken yet. */
+/* Any thread may take pieces. They lie one behind the other in few blocks, so that they share pages: until one appears takes
+ * some 2 us if it is small, and 200 if it is huge. All zero: nothing is taken yet. */
 typedef struct ert_room {
   ert_pages blocks[ERT_ROOM_BLOCKS];
   uint32_t count;

@@ -177,14 +177,13 @@ static edgert_status open_rest(edgert_session *session) {
 }
 
 /* Now that they are made, instructions can be executed. If the system does not allow that, their steps do without any. */
-static edgert_status seal_made(edgert_session *session) {
-  if (ert_made_seal(session->made)) return EDGERT_OK;
+static void seal_made(edgert_session *session) {
+  if (ert_made_seal(session->made)) return;
   for (uint32_t i = 0; i < session->plan->n_steps; i++) {
     ert_step *step = &session->plan->steps[i];
     if (step->made) step->executable = 0;
     step->made = NULL;
   }
-  return EDGERT_OK;
 }
 
 /* The caller by himself: in the order of the steps, so that the first that is refused says why. */
@@ -270,12 +269,16 @@ static edgert_status build(edgert_session *session, const edgert_bundle *bundle,
   const bool several = ert_pool_workers(session->pool) > 1 && session->arena_bytes > ERT_PAGES_SMALL;
   if (several && !session->device) {
     ert_pool_run(session->pool, open_together, &o);
-    if (!atomic_load(&o.refused)) return seal_made(session);
-    close_memory(session);
-    ERT_TRY(open_arena(session));
+    if (atomic_load(&o.refused)) {
+      close_memory(session);
+      ERT_TRY(open_arena(session));
+      ERT_TRY(open_alone(&o));
+    }
+  } else {
+    ERT_TRY(open_alone(&o));
   }
-  ERT_TRY(open_alone(&o));
-  return seal_made(session);
+  seal_made(session);
+  return EDGERT_OK;
 }
 
 edgert_status edgert_session_open(const edgert_bundle *bundle, const edgert_session_options *given,
