@@ -27,6 +27,8 @@ class Efficiency:
     """What part of the time that a core's peaks allow each family of kernels reaches when all data is in its caches."""
 
     dense: float  # products with packed weights: convolution, matrix products
+    sparse: float  # products that go along streams of weights other than zero
+    unrolled: float  # products whose weights become instructions
     depthwise: float
     pool: float
     elementwise: float

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,9 @@ _STEPS = 64  # of a program whose run is timed as a whole
 _PASSES = 4  # over memory in such a program
 _SMALL, _LARGE = 16, 1 << 16  # floats that pass from core to core
 _VECTORS = {"avx512": 64, "avx2": 32, "sse2": 16, "neon": 16}  # bytes, by how an instruction set's name begins
+_FEW = 0.1  # weights of a sparse convolution that are not zero
+_TURNS = 6
+_MORE = 1.5  # how much faster products are than a core's clock alone explains
 _WITHIN, _BEYOND = 0.4, 4.0  # parts of a cache that are in it, and that are not
 PLANAR, BLOCK16 = Layout.PLANAR, Layout.BLOCK16
 
@@ -76,7 +80,7 @@ def calibrate(
     share and how they work together stays as it is.
     """
     fit = _Fit(target or resolve("cpu"), measure, run)
-    stages = [fit.start, fit.caches, fit.families, fit.code]
+    stages = [fit.start, fit.multipliers, fit.caches, fit.families, fit.code]
     if run is not None and len(fit.machine.cores) > 1:
         stages += [fit.kinds, fit.shared, fit.waiting, fit.transfers]
     for number, stage in enumerate(stages):
@@ -103,10 +107,20 @@ class _Fit:
         rest = self.predicted(replace(self.machine, step_seconds=1e-12), work, form)
         self.machine = replace(self.machine, step_seconds=_rounded(max(self.measured(work, form) - rest, 1e-9)))
 
+    def multipliers(self) -> None:
+        """Two where one is taken for granted, if dense products are so much faster; these load twice as much then."""
+        core = self.machine.cores[0]
+        self.solve_core(0, "dense", _dense())
+        if self.machine.cores[0].efficiency.dense > _MORE * core.efficiency.dense:
+            twice = replace(core, flops_per_cycle=2 * core.flops_per_cycle, l1_gbps=2 * core.l1_gbps)
+            self.machine = _with_core(self.machine, self.machine.cores[0], twice)
+
     def caches(self) -> None:
         """Bandwidth of each level: of the first one by a depthwise convolution that loads as often as it multiplies;
-        of the others by the largest element of as much memory as they hold."""
+        of the others by the largest element of as much memory as they hold. All cores reach what one does, or more."""
         core, l3 = self.machine.cores[0], self.machine.l3_bytes
+        together = self.machine
+        self.machine = replace(self.machine, l3_gbps=math.inf, dram_gbps=math.inf)
         self.solve_core(0, "l1_gbps", _depthwise(_f32(1, 16, 4, 56), 5, 2))
         levels = {"l2_gbps": _WITHIN * core.l2_bytes}
         if l3:
@@ -114,16 +128,26 @@ class _Fit:
         levels["dram_gbps"] = _BEYOND * (l3 or core.l2_bytes)
         for name, size in levels.items():
             self.solve_core(0, name, _reading(size))
+        own = self.machine.cores[0]
+        self.machine = replace(
+            self.machine,
+            l3_gbps=max(own.l3_gbps, together.l3_gbps),
+            dram_gbps=max(own.dram_gbps, together.dram_gbps),
+        )
 
     def families(self) -> None:
         """Efficiency of each family of kernels, on data in the second cache; and the speed of products of bytes."""
-        for name, task in _families().items():
-            self.solve_core(0, name, task)
+        for name, tasks in _families().items():
+            self.solve_core(0, name, *tasks)
         self.solve_core(0, "i8_speed", _bytes())
 
     def code(self) -> None:
-        """Where kernels make instructions: how fast, by a convolution that hardly runs what it makes."""
-        if self.machine.cores[0].vector_bytes == 64:
+        """Where kernels make instructions: how fast these are, and how fast they are made, by a convolution that hardly
+        runs what it makes. Each takes a part of the other's time, so that they are found in turns."""
+        if self.machine.cores[0].vector_bytes < 64:
+            return
+        for _ in range(_TURNS):
+            self.solve_core(0, "unrolled", *_sparse("unrolled"))
             self.solve_core(0, "code_speed", _made())
 
     # ---- several cores ----
@@ -134,7 +158,7 @@ class _Fit:
         first = {core: number for number, core in reversed(list(enumerate(found)))}
         for own, number in sorted(first.items(), key=lambda item: item[1])[1:]:
             for work, form, scaled in (
-                (*_families()["dense"], _EFFICIENCIES),
+                (*_dense(), _EFFICIENCIES),
                 (*_reading(_BEYOND * max(self.machine.l3_bytes, own.l2_bytes)), _BANDWIDTHS),
             ):
                 took = self.chains([number], work, form, _PASSES) / _PASSES
@@ -235,16 +259,20 @@ class _Fit:
             distances[-1] = 0  # written over its input
         return self.target.on(machine).seconds(work, form, distances, core, active)
 
-    def solve_core(self, number: int, name: str, task: _Task) -> None:
-        """Set a figure of a kind of cores such that a task is predicted to take as long as it does."""
+    def solve_core(self, number: int, name: str, *tasks: _Task) -> None:
+        """Set a figure of a kind of cores such that a task is predicted to take as long as it does; the geometric mean
+        of those of several tasks."""
         core = self.machine.cores[number]
+        start = getattr(core, name) if hasattr(core, name) else getattr(core.efficiency, name)
 
         def machine(figure: float) -> Machine:
             return _with_core(self.machine, core, _set(core, name, figure))
 
-        start = getattr(core, name) if hasattr(core, name) else getattr(core.efficiency, name)
-        seconds = self.measured(*task)
-        self.machine = machine(_solved(lambda figure: self.predicted(machine(figure), *task, number), seconds, start))
+        def solved(task: _Task) -> float:
+            return _solved(lambda figure: self.predicted(machine(figure), *task, number), self.measured(*task), start)
+
+        found = [solved(task) for task in tasks]
+        self.machine = machine(_rounded(geometric_mean(found)))
 
 
 def _solved(predict: Callable[[float], float], seconds: float, start: float) -> float:
@@ -311,22 +339,42 @@ def _depthwise(image: TensorType, kernel: int, dilation: int = 1) -> _Task:
     return work, Form((BLOCK16, PLANAR), (BLOCK16,), "depthwise")
 
 
-def _families() -> dict[str, _Task]:
+def _families() -> dict[str, tuple[_Task, ...]]:
     """For each family of kernels, usual work for it."""
-    image, blocked = _f32(1, 64, 28, 28), Form((BLOCK16,), (BLOCK16,))
+    image, blocked, planar = _f32(1, 64, 28, 28), Form((BLOCK16,), (BLOCK16,)), Form((PLANAR,), (PLANAR,))
     return {
-        "dense": (
-            _work(Conv((1, 1), (1, 1, 1, 1), (1, 1)), (image, _f32(64, 64, 3, 3))),
-            Form((BLOCK16, PLANAR), (BLOCK16,), "packed"),
-        ),
-        "depthwise": _depthwise(image, 3),
-        "pool": (_work(Pool("max", (3, 3), (2, 2), (1, 1, 1, 1), (1, 1)), (image,)), blocked),
-        "elementwise": (_work(Unary("sigmoid"), (image,)), blocked),
-        "reduce": (_work(Reduce("mean", (2, 3)), (_f32(1, 256, 14, 14),)), blocked),
-        "softmax": (_work(Softmax("softmax", (1,)), (_f32(64, 1000),)), Form((PLANAR,), (PLANAR,))),
-        "move": (_work(Transpose((0, 2, 3, 1)), (image,)), Form((PLANAR,), (PLANAR,))),
-        "scalar": (_work(Cast(DType.U8), (image,)), Form((PLANAR,), (PLANAR,))),
+        "dense": (_dense(),),
+        "sparse": _sparse("sparse"),
+        "depthwise": (_depthwise(image, 3),),
+        "pool": ((_work(Pool("max", (3, 3), (2, 2), (1, 1, 1, 1), (1, 1)), (image,)), blocked),),
+        "elementwise": ((_work(Unary("sigmoid"), (image,)), blocked),),
+        "reduce": ((_work(Reduce("mean", (2, 3)), (_f32(1, 256, 14, 14),)), blocked),),
+        "softmax": ((_work(Softmax("softmax", (1,)), (_f32(64, 1000),)), planar),),
+        "move": ((_work(Transpose((0, 2, 3, 1)), (image,)), planar),),
+        "scalar": ((_work(Cast(DType.U8), (image,)), planar),),
     }
+
+
+def _dense() -> _Task:
+    return _convolution(64, 28, 3, 1.0, "packed", BLOCK16)
+
+
+def _sparse(implementation: str) -> tuple[_Task, ...]:
+    return tuple(_convolution(*sizes, _FEW, implementation) for sizes in ((128, 28, 3), (512, 14, 1)))
+
+
+def _made() -> _Task:
+    """A convolution of one vector of positions, whose weights become instructions."""
+    return _convolution(512, 4, 1, _FEW, "unrolled")
+
+
+def _convolution(
+    channels: int, size: int, kernel: int, density: float, implementation: str, layout: Layout = PLANAR
+) -> _Task:
+    """Of as many filters as channels, on images of so many pixels a side."""
+    op, weights = Conv((1, 1), (kernel // 2,) * 4, (1, 1)), _f32(channels, channels, kernel, kernel)
+    work = replace(_work(op, (_f32(1, channels, size, size), weights)), density=density)
+    return work, Form((layout, PLANAR), (layout,), implementation)
 
 
 def _bytes() -> _Task:
@@ -335,12 +383,6 @@ def _bytes() -> _Task:
     image, w, scale = TensorType(DType.U8, (1, 64, 28, 28)), TensorType(DType.I8, (64, 64, 3, 3)), _f32(64)
     work = _work(op, (image, w, scale, TensorType(DType.I32, (64,))))
     return work, Form((BLOCK16, PLANAR, PLANAR, PLANAR), (BLOCK16,), "bytes")
-
-
-def _made() -> _Task:
-    """A convolution of one vector of positions, whose weights become instructions."""
-    op, form = Conv((1, 1), (0, 0, 0, 0), (1, 1)), Form((PLANAR, PLANAR), (PLANAR,), "unrolled")
-    return replace(_work(op, (_f32(1, 512, 4, 4), _f32(512, 512, 1, 1))), density=0.1), form
 
 
 def _chains(target: Target, cores: Sequence[int], work: Work, form: Form, steps: int, pass_on: bool) -> Program:

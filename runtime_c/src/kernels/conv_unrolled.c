@@ -234,6 +234,7 @@ static void make_once(const unrolled_state *s, const ert_step *step) {
   if (operand(step, ERT_UNROLLED_BIAS)) u.bias = &later;
   if (operand(step, ERT_UNROLLED_RESIDUAL)) u.residual = &later;
   u.code = step->made;
+  *(volatile uint8_t *)u.code = 0; /* a page that is read before it is written takes two faults */
   u.body = s->simd->unrolled_frame(&u);
   for (int64_t i = 0, first = 0; i < s->s.g.groups * s->runs; i++) {
     const int64_t end = i / s->runs * s->stream.each + s->ends[i];

@@ -53,7 +53,7 @@ def conv_sparse_seconds(work: Work, form: Form, distances: Sequence[float], at: 
     cut = tiling(geometry(of), of.density, engine, work.block)
     if cut is None:
         return inf
-    busy = cycles(g, work.density, engine, cut) * at.cycle / at.efficiency.dense
+    busy = cycles(g, work.density, engine, cut) * at.cycle / at.efficiency.sparse
     fetch = at.moved(work.density * w.elements * _bytes(form, cut.block.size), distances[1])
     moved = _READ * at.moved(x.bytes, distances[0]) + _WRITTEN * at.moved(y.bytes, distances[-1])
     if len(work.inputs) > 3 and work.inputs[3] is not None:
@@ -84,7 +84,7 @@ def linear_masked_seconds(work: Work, form: Form, distances: Sequence[float], at
     depth, columns = b.shape
     rows, groups = y.elements // max(columns, 1), -(-depth // INPUTS) * columns
     bands = -(-rows // _ROWS)
-    busy = bands * (groups * _MASK[at.lanes][rows > 1] + columns * _MASKED_COLUMN) * at.cycle / at.efficiency.dense
+    busy = bands * (groups * _MASK[at.lanes][rows > 1] + columns * _MASKED_COLUMN) * at.cycle / at.efficiency.sparse
     bytes = work.density * b.elements * stored_type(form.implementation).bytes + 2 * groups
     fetch = at.moved(bytes, distances[1]) + (bands - 1) * at.moved(bytes, bytes)
     return _together(busy, fetch, _MASKED_WAITED) + _late(work, distances, at)
@@ -102,7 +102,7 @@ def linear_sliced_seconds(work: Work, form: Form, distances: Sequence[float], at
 def slices_seconds(at: At, density: float, depth: int, columns: int, distance: float) -> float:
     """Seconds of a row of inputs times slices, last touched `distance` bytes ago."""
     steps = steps_of(density, depth, columns)
-    busy = (steps * _STEP[at.lanes] + -(-columns // SLICE) * _SLICE) * at.cycle / at.efficiency.dense
+    busy = (steps * _STEP[at.lanes] + -(-columns // SLICE) * _SLICE) * at.cycle / at.efficiency.sparse
     return _together(busy, _STREAMS * at.moved(steps * STEP_BYTES, distance), _SLICED_WAITED)
 
 

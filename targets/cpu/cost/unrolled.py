@@ -24,7 +24,7 @@ _PRODUCT = 1.0  # of a value, for each vector
 _LOADED = {"packed": 1.0, "rowed": 1.2, "kept": 1.35, "apart": 1.9}  # to load inputs, by where they lie
 _FAR = 3.4  # likewise, for planes by taps, of channels that lie far apart, besides
 _KEPT = 1.2  # of the first load of an input by a set that keeps it, besides
-_HIDDEN, _FAR_HIDDEN = 4.0, 12.0  # values of an input behind which loading it hides
+_HIDDEN, _FAR_HIDDEN = 4.0, 12.0  # values of an input behind which loading it hides, where one is multiplied a cycle
 _ENDED = 1.5  # of a filter's sums, to begin and to store them
 _MADE, _PLACED, _GROUP = 0.5, 2.2, 500.0  # to make the instructions of a value, a load and a group
 _FILLING = 1.5  # places of a tap of a group that only fill its last batch of four, on average
@@ -37,8 +37,8 @@ def conv_unrolled_seconds(work: Work, form: Form, distances: Sequence[float], at
     assert isinstance(op, Conv)
     assert x is not None
     assert w is not None
-    cycles = _cycles(geometry(work), geometry(work.of or work), work.density, at.code)
-    busy = cycles * at.cycle / at.efficiency.dense
+    cycles = _cycles(geometry(work), geometry(work.of or work), work.density, at.fma, at.code)
+    busy = cycles * at.cycle / at.efficiency.unrolled
     fetch = at.moved(work.density * w.elements * (stored_type(form.implementation).bytes + _PLACE), distances[1])
     moved = _READ * at.moved(x.bytes, distances[0]) + _WRITTEN * at.moved(y.bytes, distances[-1])
     if len(work.inputs) > 3 and work.inputs[3] is not None:
@@ -52,14 +52,14 @@ def _places(g: Geometry, density: float, sizes: Sequence[int]) -> float:
     return g.groups * prod(g.kernel) * g.channels * sum(1 - (1 - density) ** size for size in sizes)
 
 
-def _cycles(g: Geometry, of: Geometry, density: float, code: float) -> float:
+def _cycles(g: Geometry, of: Geometry, density: float, pace: float, code: float) -> float:
     """Of a convolution, or of a part of the one `of` whose tiles it has; instructions are made at the speed `code`."""
     channels = channels_of_tile(of)
     tiles, strips = ceil(max(g.channels, 1) / channels), strips_of(g, channels, density)
     sizes = group_sizes(g.filters, prod(of.out))
     values, places = density * g.groups * g.filters * g.channels * prod(g.kernel), _places(g, density, sizes)
-    each = _PRODUCT * values + _LOADED[strips.inputs] * max(places - values / _HIDDEN, 0.0)
-    each += _FAR * strips.far / prod(g.kernel) * max(places - values / _FAR_HIDDEN, 0.0)
+    each = _PRODUCT * values + _LOADED[strips.inputs] * max(places - values / (_HIDDEN * pace), 0.0)
+    each += _FAR * strips.far / prod(g.kernel) * max(places - values / (_FAR_HIDDEN * pace), 0.0)
     each += _KEPT * g.groups * g.channels * strips.sets * (strips.inputs == "kept")
     each += _ENDED * g.groups * g.filters * tiles
     filling = _FILLING * prod(g.kernel) * g.groups * len(sizes) * tiles
@@ -68,4 +68,4 @@ def _cycles(g: Geometry, of: Geometry, density: float, code: float) -> float:
     copied = g.groups * g.channels * (_RUN * strips.runs + vector * strips.floats / LANES)
     if g.stride[2] > 2:
         copied += g.groups * g.channels * _GATHERED * strips.floats
-    return g.images * (each * strips.vectors + made * strips.count + copied)
+    return g.images * (each / pace * strips.vectors + made * strips.count + copied)

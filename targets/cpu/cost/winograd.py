@@ -22,6 +22,7 @@ _UNIT = 2  # blocks of filters of which there are products at a time, where weig
 _SHAPES = {16: (14, 2), 8: (6, 1), 4: (6, 1)}  # (tiles, blocks) of most products, by the floats of a vector
 _CHAIN = 32.0  # channels whose products are added up at a time
 _ADDED = 0.5  # part of adding up chains that does not hide behind their products
+# Where one vector is added a cycle:
 _SHAPE = 12.0  # cycles to start and end a product of some tiles
 _FORWARD = {2: 70.0, 4: 300.0, 6: 520.0}  # cycles to transform the inputs of a tile: a vector of each of its places
 _BACK = {2: 50.0, 4: 200.0, 6: 430.0}  # and outputs
@@ -66,7 +67,7 @@ def winograd_seconds(work: Work, form: Form, distances: Sequence[float], at: At)
     fetch = at.moved(weights, distances[1]) + (bands - 1) * at.moved(weights, weights + band * one)
 
     kept = at.reach(band * one)[0]  # a byte of transformed inputs and products, written and read
-    turn, keep = at.cycle / at.efficiency.dense, taps * 64.0 * 2 * kept
+    turn, keep = at.cycle / at.efficiency.dense / at.fma, taps * 64.0 * 2 * kept
     rounding = taps * _ROUND if pairs else 0.0
     forward = tiles * inside * (vectors * (_FORWARD[tile] + rounding) * turn + keep * element / 4)
     back = tiles * blocks * (vectors * _BACK[tile] * turn + keep)

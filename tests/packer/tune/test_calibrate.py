@@ -121,7 +121,8 @@ def test_what_is_found_predicts_the_machine() -> None:
     found, there = calibrate(nobody, nobody, start()), hidden()  # type: ignore[arg-type]
     fit = module._Fit(start(), nobody, None)
     for work, form in (
-        *module._families().values(),
+        *(task for tasks in module._families().values() for task in tasks),
+        *module._sparse("unrolled"),
         module._bytes(),
         module._made(),
         module._reading(3e6),
@@ -130,6 +131,20 @@ def test_what_is_found_predicts_the_machine() -> None:
         for active in (1, 4):
             expected = fit.predicted(there, work, form, 0, active)
             assert fit.predicted(found, work, form, 0, active) == pytest.approx(expected, rel=0.05), work
+
+
+def test_a_core_may_multiply_twice_as_much_and_read_more_than_all_cores_of_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fast = core(START.cores[0], 1.1, flops_per_cycle=64.0, l1_gbps=400.0, l2_gbps=200.0, dram_gbps=2 * START.dram_gbps)
+    there = replace(START, cores=(fast,) * 4, dram_gbps=3 * START.dram_gbps)
+    monkeypatch.setattr(module._Fit, "measured", lambda fit, work, form: fit.predicted(there, work, form))
+    found = calibrate(nobody, None, start()).cores[0]
+    assert found.flops_per_cycle == 64.0
+    assert found.dram_gbps == pytest.approx(fast.dram_gbps, rel=0.05)
+    for field in fields(Efficiency):
+        expected = getattr(fast.efficiency, field.name)
+        assert getattr(found.efficiency, field.name) == pytest.approx(expected, rel=0.3), field.name
 
 
 @pytest.mark.usefixtures("pretend")
