@@ -1,8 +1,8 @@
 """Calibration: the figures of a machine that its cost model predicts with, found by running small programs on it.
 
 Every figure has work that depends on it most. Its time is measured, and the figure becomes the one at which the
-target's model predicts that time. Caches are taken as they are said to be; clock and vectors, too: what they do not
-explain goes into the efficiencies.
+target's model predicts that time. Caches are taken as they are said to be; clock and vectors, too, but that a core may
+have two multipliers: what they do not explain goes into the efficiencies.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PASSES = 4  # over memory in such a program
 _SMALL, _LARGE = 16, 1 << 16  # floats that pass from core to core
 _VECTORS = {"avx512": 64, "avx2": 32, "sse2": 16, "neon": 16}  # bytes, by how an instruction set's name begins
 _FEW = 0.1  # weights of a sparse convolution that are not zero
-_TURNS = 6
+_TURNS = 6  # of finding two figures, each by means of the other
 _MORE = 1.5  # how much faster products are than a core's clock alone explains
 _WITHIN, _BEYOND = 0.4, 4.0  # parts of a cache that are in it, and that are not
 PLANAR, BLOCK16 = Layout.PLANAR, Layout.BLOCK16

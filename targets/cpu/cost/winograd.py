@@ -22,8 +22,8 @@ _UNIT = 2  # blocks of filters of which there are products at a time, where weig
 _SHAPES = {16: (14, 2), 8: (6, 1), 4: (6, 1)}  # (tiles, blocks) of most products, by the floats of a vector
 _CHAIN = 32.0  # channels whose products are added up at a time
 _ADDED = 0.5  # part of adding up chains that does not hide behind their products
-# Where one vector is added a cycle:
 _SHAPE = 12.0  # cycles to start and end a product of some tiles
+# Of transforms of activations, where one vector is added a cycle:
 _FORWARD = {2: 70.0, 4: 300.0, 6: 520.0}  # cycles to transform the inputs of a tile: a vector of each of its places
 _BACK = {2: 50.0, 4: 200.0, 6: 430.0}  # and outputs
 _KERNEL = {2: 70.0, 4: 125.0, 6: 230.0}  # and weights of a channel for 16 filters, with their way through the caches
