@@ -144,16 +144,17 @@ static void cut_flat(ert_sparse_geometry *s, ert_sparse_limits limits) {
   s->chunk = 1;
 }
 
-/* Whether the pixels of each channel are a line of x that begins with a line of the cache and has all of the last one, and
- * the channels are spread over the sets of the first-level cache. If filters are many it pays to copy them closer together. */
+/* Whether the pixels of each channel are whole lines of the cache, of which vectors never read another view's or what is
+ * behind x, and the channels are spread over the sets of the first-level cache. If filters are many it pays to copy them
+ * closer together. */
 static bool read_in_place(const ert_sparse_geometry *s, const ert_tensor *x) {
   const ert_conv_geometry *g = &s->unflattened;
   const ert_strides strides = ert_strides_of(x);
   for (int d = 0; d < 3; d++)
     if (g->stride[d] != 1 || g->pad[d] != 0 || g->in[d] != g->out[d]) return false;
   if (s->lines > 1 || g->filters > g->channels) return false;
-  return ert_positions_joined(&strides, g->in) && (uintptr_t)x->data % 64 == 0 && strides.image % CACHE_LINE == 0 &&
-         strides.channel % CACHE_LINE == 0 && strides.channel / CACHE_LINE % 8 != 0;
+  return ert_positions_joined(&strides, g->in) && (uintptr_t)x->data % 64 == 0 && ert_volume(g->in) % CACHE_LINE == 0 &&
+         strides.image % CACHE_LINE == 0 && strides.channel % CACHE_LINE == 0 && strides.channel / CACHE_LINE % 8 != 0;
 }
 
 edgert_status ert_sparse_together(const ert_prepare *p, int64_t filters, int64_t channels, int64_t tile,

@@ -261,24 +261,24 @@ def test_strided_and_padded_pointwise() -> None:
 
 
 def test_pointwise_inputs_are_read_in_place() -> None:
-    """Where every channel begins with a line of the cache, whatever lies around; indices are proven then."""
+    """Where every channel is whole lines of the cache, whatever lies around, else copied; indices are proven."""
     rng = np.random.default_rng(8)
     for block, channels, filters in ((SINGLE, 40, 37), (FILTERS, 33, 32), (CHANNELS, 40, 37), (SINGLE, 1, 1)):
-        x, w = random_array(rng, (2, channels, 9, 5), DType.F32), sparse(rng, filters, channels, 1, 1)
-        stream = encode(Conv((1, 1), (0, 0, 0, 0), (1, 1)), w, 16, 1, block=block)
-        out = TensorType(DType.F32, (2, filters, 9, 5))
-        inputs = [x, *stream.operands, random_array(rng, (filters,), DType.F32)]
-        # An array begins one element behind a multiple of 64 bytes, row 3 of it 16 elements behind.
-        boxes = [Box((2, channels, 16, 5), (0, 0, 3, 0)), *[None] * 6]
-        for isa in isas():
-            how = {"isa": isa, "constants": CONSTANTS}
-            copied = run_step("conv_sparse", inputs, [out], stream.attributes, **how)[0]
-            read = run_step("conv_sparse", inputs, [out], stream.attributes, boxes=boxes, **how)[0]
-            assert read.tobytes() == copied.tobytes(), isa
-        stream.indices[-1:] = 17 - block.channels
-        if stream.indices.size:
-            with pytest.raises(Rejected, match="index of a non-zero\nexpected one of the channels"):
-                run_step("conv_sparse", inputs, [out], stream.attributes, boxes=boxes, constants=CONSTANTS)
+        for height, width, whole in ((9, 16, 11), (9, 5, 16)):
+            x, w = random_array(rng, (2, channels, height, width), DType.F32), sparse(rng, filters, channels, 1, 1)
+            stream = encode(Conv((1, 1), (0, 0, 0, 0), (1, 1)), w, 16, 1, block=block)
+            out = TensorType(DType.F32, (2, filters, height, width))
+            inputs = [x, *stream.operands, random_array(rng, (filters,), DType.F32)]
+            boxes = [Box((2, channels, whole, width), (0, 0, 0, 0)), *[None] * 6]
+            for isa in isas():
+                how = {"isa": isa, "constants": CONSTANTS}
+                copied = run_step("conv_sparse", inputs, [out], stream.attributes, **how)[0]
+                read = run_step("conv_sparse", inputs, [out], stream.attributes, boxes=boxes, aligned=True, **how)[0]
+                assert read.tobytes() == copied.tobytes(), isa
+            stream.indices[-1:] = 17 - block.channels
+            if stream.indices.size:
+                with pytest.raises(Rejected, match="index of a non-zero\nexpected one of the channels"):
+                    run_step("conv_sparse", inputs, [out], stream.attributes, boxes=boxes, constants=CONSTANTS)
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
