@@ -233,6 +233,11 @@ class Target(Protocol):
         """Whether the kernel takes operands that are views with gaps, so that `restrict` may be called."""
         ...
 
+    def spaced(self, type: TensorType) -> TensorType:
+        """The planar tensor that a value of this type, whose channels are read and written together, had best lie at
+        the origin of; the type itself if it needs no larger one."""
+        ...
+
     def lower(self, graph: Graph, node: Node, form: Form) -> Lowered:
         """The step for `node` in the chosen form; where that leaves its output in registers, the step makes what the
         node that reads it makes of it."""

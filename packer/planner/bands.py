@@ -30,10 +30,10 @@ from packer.ir.ops import (
 )
 from packer.planner.split import Split, together
 
-__all__ = ["SHARING", "Bands", "bandable", "row_axis", "rows_of"]
+__all__ = ["SHARING", "Bands", "bandable", "reads_rows", "row_axis", "rows_of"]
 
 SHARING = Concat | Reshape | Slice  # their results may be views of the memory of inputs, or hold it
-_READS_BANDS = (  # rows as they are: others see values under another shape, or need all rows
+_READS_ROWS = (  # as they are: others see values under another shape, or need all rows
     Binary | Cast | Concat | Conv | Lrn | Pad | Pool | Reshape | Resize | ScaleShift | Slice | Transpose | Unary
 )
 _FIRST = 2  # axis of rows: channels lie apart already
@@ -92,11 +92,15 @@ def bandable(graph: Graph, node: Node, readers: Sequence[Node], axis: int) -> bo
     if isinstance(node.op, SHARING) and not _keeps_rows(graph, node, graph.type(name), axis):
         return False
     return all(
-        isinstance(reader.op, _READS_BANDS)
-        and not (isinstance(reader.op, Conv) and name in reader.inputs[1:3])
+        reads_rows(reader, name)
         and not (isinstance(reader.op, SHARING) and not _keeps_rows(graph, reader, graph.type(name), axis))
         for reader in readers
     )
+
+
+def reads_rows(node: Node, name: str) -> bool:
+    """Whether a node reads the rows of a value as they are."""
+    return isinstance(node.op, _READS_ROWS) and not (isinstance(node.op, Conv) and name in node.inputs[1:3])
 
 
 def _keeps_rows(graph: Graph, node: Node, type: TensorType, axis: int) -> bool:

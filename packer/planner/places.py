@@ -4,14 +4,18 @@ An input of a Concat is produced where the result has it; what a Slice with step
 input. Both nest: a value has at most one place, and what that lies in may have one, too. Whatever cannot lie there has
 memory of its own, and is copied by a step: graph inputs and outputs, constants, values that kernels write or read who
 take no views with gaps, boxes that cut a block of channels, and all but the first place of a value that has several.
+
+What convolutions write or read may also lie in a larger tensor that nothing else is in, if its own planes would be
+badly apart for the caches (`Target.spaced`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
-from packer.ir import Box, Graph, Node, whole
+from packer.ir import Box, Graph, Node, TensorType, whole
 from packer.ir.ops import Concat, Conv, Reshape, Slice
+from packer.planner.bands import reads_rows
 from targets.base import Form, Layout, Target, block_grain
 
 __all__ = ["Places"]
@@ -84,6 +88,22 @@ class Places:
             return False
         readers = self._read.get(value, ())
         return (not written or self._written(value, layout)) and all(self._reads(*reader, layout) for reader in readers)
+
+    def wider(self, value: str, layout: Layout, type: TensorType) -> TensorType:
+        """That of the tensor at whose origin a value, or its part of this type, lies if it lies in no other value."""
+        if layout is not Layout.PLANAR or (wider := self.target.spaced(type)) == type:
+            return type
+        return wider if self._may_be_spaced(value) else type
+
+    def _may_be_spaced(self, value: str) -> bool:
+        """Whether a convolution writes or reads a value that may lie in a larger planar tensor."""
+        layout, readers = Layout.PLANAR, self._read.get(value, ())
+        if value not in self._made or value in self._fixed or not self._written(value, layout):
+            return False
+        users = [self._made[value][0], *(node for node, _, _ in readers)]
+        return any(isinstance(node.op, Conv) for node in users) and all(
+            reads_rows(reader[0], value) and self._reads(*reader, layout) for reader in readers
+        )
 
     def _alike(self, value: str, outer: str) -> bool:
         """Whether two values have the same element type and halo on the device."""

@@ -163,8 +163,7 @@ class _Emitter:
                 now = order[core] = order.get(core, -1) + 1
                 outputs = [result]
                 if link < len(chain) - 1:
-                    type = TensorType(self.graph.type(node.outputs[0]).dtype, extents_of(part.writes))
-                    outputs = [self.tensors.private(f"{node.outputs[0]}:tile", type, choice.form.outputs[0])]
+                    outputs = [self.tile(node.outputs[0], part.writes, choice.form.outputs[0])]
                     private.setdefault(core, []).append((outputs[0], now, now + 1))
                 from_tile, to_tile = link > 0, link < len(chain) - 1
                 batch.append(self.step(node, choice.form, part, lowered[link], own, outputs, core, from_tile, to_tile))
@@ -289,12 +288,21 @@ class _Emitter:
         if place is None:
             type = self.graph.type(name)
             if layout is Layout.PLANAR and name in self.halos.bands:
-                return self.tensors.add_bands(name, type, self.halos.bands[name], over)
+                bands = self.halos.bands[name]
+                wider = {core: self.places.wider(name, layout, bands.type(type, core)) for core in bands.rows}
+                return self.tensors.add_bands(name, type, bands, over, wider)
             buffer = None if over is None else self.tensors.buffer_of[over]
+            if (root := self.places.wider(name, layout, type)) != type:
+                return self.tensors.add_spaced(name, type, root, buffer)
             return self.tensors.add(name, type, layout, Place.ARENA, buffer=buffer)
         outer, box = place
         held = self.tensors.holding(outer, layout, self.graph.type(outer))
         return self.tensors.inside(name, self.made(outer, layout) if held is None else held, box)
+
+    def tile(self, name: str, box: Box, layout: Layout) -> int:
+        """A tensor for a tile of a value that only the next node reads."""
+        type = TensorType(self.graph.type(name).dtype, extents_of(box))
+        return self.tensors.private(f"{name}:tile", type, layout, self.places.wider(name, layout, type))
 
     def alias(self, node: Node, layout: Layout) -> bool:
         """Make a Reshape another view of its input's buffer; False if the input is a constant, in other bands, or has a
@@ -337,9 +345,11 @@ class _Emitter:
             if buffer < 0 or self.tensors.buffers[buffer].place is not Place.ARENA:
                 continue
             seen = tensor.type if bands is None else self.graph.type(name)
-            if (seen, tensor.layout) != (self.graph.type(y), layout) or tensor.root >= 0:
+            if (seen, tensor.layout) != (self.graph.type(y), layout) or self.tensors.bands(sources[at]) != bands:
                 continue
-            if self.tensors.bands(sources[at]) != bands:
+            if (name, layout) in self.places.of:
+                continue
+            if any(self.places.wider(y, layout, own) != root for own, root in self.tensors.types(sources[at])):
                 continue
             if any(part is not None and part.reads[slot] != part.writes for part in choice.parts):
                 continue

@@ -6,11 +6,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 
 from packer.bundle.model import Place, Tensor
-from packer.ir import Box, TensorType, extents_of
+from packer.ir import Box, TensorType, extents_of, whole
 from packer.planner.bands import Bands
 from packer.planner.memory import ALIGN, Arena, Buffer, place
 from targets.base import Layout, stored_bytes
@@ -19,6 +20,8 @@ __all__ = ["Tensors"]
 
 DEVICE_ALIGN = 256  # bytes: a line of a device's cache, and more
 PLANES_ALIGN = 16  # between planes with a halo
+_NO_BUFFER = -1
+_NONE: Mapping[int, TensorType] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -66,42 +69,61 @@ class Tensors:
         tensor = self.all[held]
         return self.add(name, type, tensor.layout, tensor.place, tensor.index, self.buffer_of[held])
 
-    def add_bands(self, name: str, type: TensorType, bands: Bands, over: int | None = None) -> int:
+    def add_spaced(self, name: str, type: TensorType, wider: TensorType, buffer: int | None = None) -> int:
+        """A new planar tensor that holds `name` at the origin of one of a wider type."""
+        number = self._spaced(Tensor(name, wider, Layout.PLANAR, Place.ARENA), type, buffer)
+        return self._holds(number, name, Layout.PLANAR, type.shape)
+
+    def add_bands(
+        self,
+        name: str,
+        type: TensorType,
+        bands: Bands,
+        over: int | None = None,
+        wider: Mapping[int, TensorType] = _NONE,
+    ) -> int:
         """New tensors that hold `name` in bands, in new buffers unless those take the place of the bands of a value;
-        the first stands for all."""
+        the first stands for all. `wider`: types of what some lie at the origin of."""
         numbers = {}
         for core in bands.rows:
-            tensor = Tensor(bands.name(name, core), bands.type(type, core), Layout.PLANAR, Place.ARENA)
+            own = bands.type(type, core)
+            tensor = Tensor(bands.name(name, core), wider.get(core, own), Layout.PLANAR, Place.ARENA)
             buffer = None if over is None else self.buffer_of[self._of_cores[over][core]]
-            numbers[core] = self._append(tensor, buffer, core)
+            numbers[core] = self._spaced(tensor, own, buffer, core)
         return self._holds_bands(numbers, name, type.shape, bands)
 
     def bands(self, number: int) -> Bands | None:
         """The bands that a value is in whose tensors this one stands for."""
         return self._bands.get(number)
 
-    def private(self, name: str, type: TensorType, layout: Layout) -> int:
-        """A tensor that only one core uses for a while; place_private gives it a buffer."""
-        self.all.append(Tensor(name, type, layout, Place.ARENA))
-        self.buffer_of.append(-1)
-        return len(self.all) - 1
+    def types(self, number: int) -> list[tuple[TensorType, TensorType]]:
+        """Of the tensor of a value, or of those of all cores: its type, and that of what it lies in, if anything."""
+        own = [self.all[each] for each in self._of_cores.get(number, {0: number}).values()]
+        return [(t.type, t.type if t.root < 0 else self.all[t.root].type) for t in own]
+
+    def private(self, name: str, type: TensorType, layout: Layout, wider: TensorType) -> int:
+        """A tensor that only one core uses for a while, at the origin of a wider one; place_private gives it a
+        buffer."""
+        return self._spaced(Tensor(name, wider, layout, Place.ARENA), type, _NO_BUFFER)
 
     def place_private(self, lives: Sequence[tuple[int, int, int]]) -> None:
         """Put private tensors of one core, each with its first and last step, together in one new buffer."""
-        sizes = [stored_bytes(self.all[tensor].type, self.all[tensor].layout) for tensor, _, _ in lives]
+        roots = [tensor if self.all[tensor].root < 0 else self.all[tensor].root for tensor, _, _ in lives]
+        sizes = [stored_bytes(self.all[root].type, self.all[root].layout) for root in roots]
         arena = place([Buffer(size, a, b) for size, (_, a, b) in zip(sizes, lives, strict=True)])
         buffer = len(self.buffers)
         self.buffers.append(_Buffer(arena.bytes, Place.ARENA, 0))
-        for (tensor, _, _), offset in zip(lives, arena.offsets, strict=True):
-            self.buffer_of[tensor] = buffer
-            self._within[tensor] = offset
+        for (tensor, _, _), root, offset in zip(lives, roots, arena.offsets, strict=True):
+            for number in (tensor, root):
+                self.buffer_of[number] = buffer
+                self._within[number] = offset
 
     def constant(self, name: str, type: TensorType, layout: Layout, data: np.ndarray) -> int:
         key = (data.tobytes() if data.nbytes <= 64 else id(data), type, layout)
         if key not in self._constants:
             self._constants[key] = len(self.all)
             self.all.append(Tensor(name, type, layout, Place.SEGMENT, data=data))
-            self.buffer_of.append(-1)
+            self.buffer_of.append(_NO_BUFFER)
         return self._constants[key]
 
     def view(self, held: int, box: Box, core: int) -> int:
@@ -111,17 +133,17 @@ class Tensors:
 
     def _box(self, held: int, box: Box, name: str = "") -> int:
         """The box of a tensor, as a tensor of that name; the tensor itself if that is all of it."""
-        whole = self.all[held]
-        type = TensorType(whole.type.dtype, extents_of(box))
-        if type == whole.type:
+        all = self.all[held]
+        type = TensorType(all.type.dtype, extents_of(box))
+        if type == all.type:
             return held
         root = held
-        if whole.root >= 0:  # views are of roots
-            root = whole.root
-            box = tuple((at + begin, at + end) for (at, _), (begin, end) in zip(whole.within, box, strict=True))
+        if all.root >= 0:  # views are of roots
+            root = all.root
+            box = tuple((at + begin, at + end) for (at, _), (begin, end) in zip(all.within, box, strict=True))
         if (root, box) not in self._views:
-            name = name or whole.name
-            tensor = Tensor(name, type, whole.layout, whole.place, whole.index, root=root, within=box, halo=whole.halo)
+            name = name or all.name
+            tensor = Tensor(name, type, all.layout, all.place, all.index, root=root, within=box, halo=all.halo)
             self._views[root, box] = self._append(tensor, self.buffer_of[root])
         return self._views[root, box]
 
@@ -193,6 +215,10 @@ class Tensors:
         first = self._found[name, Layout.PLANAR, shape] = next(iter(numbers.values()))
         self._bands[first], self._of_cores[first] = bands, dict(numbers)
         return first
+
+    def _spaced(self, tensor: Tensor, type: TensorType, buffer: int | None, core: int = -1) -> int:
+        """A new tensor's part of this type at its origin, as a tensor; the new one itself if that is all of it."""
+        return self._box(self._append(tensor, buffer, core), whole(type), tensor.name)
 
     def _append(self, tensor: Tensor, buffer: int | None, core: int = -1) -> int:
         if buffer is None:

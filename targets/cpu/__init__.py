@@ -23,6 +23,7 @@ from targets.cpu.lower import lower, lower_sum, reorder
 from targets.cpu.precision import SETTINGS as PRECISIONS
 from targets.cpu.precision import noise_of, stored_type
 from targets.cpu.restrict import grain, restrict, splittable, work
+from targets.cpu.spacing import spaced
 from targets.cpu.winograd import SETTINGS as WINOGRAD
 from targets.machine import Machine
 
@@ -76,6 +77,9 @@ class CpuTarget:
 
     def splittable(self, graph: Graph, node: Node, form: Form) -> bool:
         return splittable(graph, node, form)
+
+    def spaced(self, type: TensorType) -> TensorType:
+        return TensorType(type.dtype, spaced(type.shape, type.dtype.bytes))
 
     def lower(self, graph: Graph, node: Node, form: Form) -> Lowered:
         return lower(graph, node, form, self.machine)

@@ -149,6 +149,9 @@ class CudaTarget:
     def splittable(self, graph: Graph, node: Node, form: Form) -> bool:
         return _on_device(form) or self.cpu.splittable(graph, node, form)
 
+    def spaced(self, type: TensorType) -> TensorType:
+        return type  # copies between host and device take no views with gaps
+
     def stored(self, graph: Graph, name: str) -> tuple[DType, tuple[int, ...]]:
         state = State(graph, self.storage)
         return state.dtype(name), state.halo(name)
