@@ -218,7 +218,10 @@ class Tensors:
 
     def _spaced(self, tensor: Tensor, type: TensorType, buffer: int | None, core: int = -1) -> int:
         """A new tensor's part of this type at its origin, as a tensor; the new one itself if that is all of it."""
-        return self._box(self._append(tensor, buffer, core), whole(type), tensor.name)
+        name = tensor.name
+        if tensor.type != type:
+            tensor = replace(tensor, name=f"{name}:spaced")
+        return self._box(self._append(tensor, buffer, core), whole(type), name)
 
     def _append(self, tensor: Tensor, buffer: int | None, core: int = -1) -> int:
         if buffer is None:

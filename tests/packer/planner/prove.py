@@ -15,6 +15,8 @@ from targets.base import Layout, stored_bytes
 
 __all__ = ["band", "prove"]
 
+_WIDER = ":spaced"
+
 
 class _Memory:
     """What lies where: for each byte that an element begins at, a number for the value, its layout and the element."""
@@ -29,15 +31,23 @@ class _Memory:
         for node in graph.nodes:
             if isinstance(node.op, Reshape | Concat | Slice):
                 self.moved[node.outputs[0]] = node
+        self.spaced: dict[int, Tensor] = {}  # what lies at the origin of a wider tensor
+        for tensor in program.tensors:
+            if tensor.root >= 0 and program.tensors[tensor.root].name == tensor.name + _WIDER:
+                self.spaced.setdefault(tensor.root, tensor)
         self.begins: dict[tuple[str, int], np.ndarray] = {}  # where a value begins in a root of another one
         for tensor in program.tensors:
-            if tensor.root >= 0 and tensor.name != program.tensors[tensor.root].name:
+            if tensor.root >= 0 and tensor.name != self.outer(tensor.root).name:
                 key, begin = (tensor.name, tensor.root), np.array([begin for begin, _ in tensor.within])
                 self.begins[key] = np.minimum(begin, self.begins.get(key, begin))
 
     def root(self, number: int) -> tuple[int, Tensor]:
         tensor = self.program.tensors[number]
         return (number, tensor) if tensor.root < 0 else (tensor.root, self.program.tensors[tensor.root])
+
+    def outer(self, number: int) -> Tensor:
+        """The tensor of a value that a root is, or that lies at its origin."""
+        return self.spaced.get(number, self.program.tensors[number])
 
     def addresses(self, number: int) -> np.ndarray:
         """Of every element of a tensor, in bytes, in the memory it lies in."""
@@ -62,7 +72,8 @@ class _Memory:
     def elements(self, number: int) -> np.ndarray:
         """What the elements of a tensor are called: those of a value that is joined, cut out or reshaped keep their
         names."""
-        tensor, (key, root) = self.program.tensors[number], self.root(number)
+        tensor, key = self.program.tensors[number], self.root(number)[0]
+        root = self.outer(key)
         box = tensor.within if tensor.root >= 0 else whole(tensor.type)
         begin = self.begins.get((tensor.name, key), np.zeros(len(box), np.int64))
         part = tuple(slice(b - at, e - at) for (b, e), at in zip(box, begin, strict=True))
