@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from math import gcd, prod
 
-__all__ = ["spaced"]
+__all__ = ["distance", "spaced"]
 
 _LINE, _SETS = 64, 64  # bytes of a line of the cache, and lines of which addresses have the same last bits
 _MOST = 8  # planes that many lines apart, or a multiple of it, need not move
@@ -31,3 +31,10 @@ def spaced(shape: tuple[int, ...], element: int) -> tuple[int, ...]:
         return shape
     more = [rows for rows in range(shape[2] + 1, shape[2] + shape[2] // _MORE + 1) if 0 < shared(rows) < own]
     return (*shape[:2], min(more, key=lambda rows: (shared(rows), rows)), *shape[3:]) if more else shape
+
+
+def distance(plane: tuple[int, ...], channels: int) -> int:
+    """Floats from one plane of these extents to the next, of so many, where they lie in what is `spaced`; leading
+    extents of 1 are those of dimensions that there are not."""
+    extents = plane[next((i for i, extent in enumerate(plane) if extent > 1), len(plane) - 1) :]
+    return prod(spaced((1, channels, *extents), 4)[2:])

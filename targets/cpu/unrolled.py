@@ -96,12 +96,11 @@ class Strips:
     far: int
 
 
-def strips_of(g: Geometry, channels: int, density: float) -> Strips:
-    """With tiles of so many channels."""
+def strips_of(g: Geometry, channels: int, density: float, channel: int) -> Strips:
+    """With tiles of so many channels, whose planes are `channel` floats apart."""
     depth, height, width = g.out
     taps, groups = prod(g.kernel), len(group_sizes(g.filters, prod(g.out)))
     pitch = max(width, -(-g.inside[2] // g.stride[2]))
-    channel = prod(g.inside)
     single = taps == 1 and channels >= _KEPT[0] and not any(g.pad)
     group = density * g.filters / groups * channels * taps * _VALUE + channels * _LOAD  # bytes of its instructions
     agree = g.stride[1:] == (1, 1) and (g.inside[1] == 1 or g.inside[2] == pitch)

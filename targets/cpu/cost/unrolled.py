@@ -11,6 +11,7 @@ from targets.cpu.cost.at import At
 from targets.cpu.cost.conv import Geometry, geometry
 from targets.cpu.cost.pointwise import activation_cycles
 from targets.cpu.precision import stored_type
+from targets.cpu.spacing import distance
 from targets.cpu.unrolled import LANES, channels_of_tile, group_sizes, strips_of
 
 __all__ = ["conv_unrolled_seconds"]
@@ -55,7 +56,8 @@ def _places(g: Geometry, density: float, sizes: Sequence[int]) -> float:
 def _cycles(g: Geometry, of: Geometry, density: float, pace: float, code: float) -> float:
     """Of a convolution, or of a part of the one `of` whose tiles it has; instructions are made at the speed `code`."""
     channels = channels_of_tile(of)
-    tiles, strips = ceil(max(g.channels, 1) / channels), strips_of(g, channels, density)
+    tiles = ceil(max(g.channels, 1) / channels)
+    strips = strips_of(g, channels, density, distance(g.inside, g.groups * g.channels))
     sizes = group_sizes(g.filters, prod(of.out))
     values, places = density * g.groups * g.filters * g.channels * prod(g.kernel), _places(g, density, sizes)
     each = _PRODUCT * values + _LOADED[strips.inputs] * max(places - values / (_HIDDEN * pace), 0.0)

@@ -54,7 +54,7 @@ def test_strips_of_an_unrolled_convolution() -> None:
         found = cut_by("ert_test_unrolled_cut", 7, inputs, y, (*attributes_of(op), *added))
         count, vectors, floats, kept, packed, rowed, room = found
         way = "kept" if kept else "rowed" if rowed else "packed" if packed or room else "apart"
-        want = unrolled.strips_of(g, channels, work.density)
+        want = unrolled.strips_of(g, channels, work.density, math.prod(g.inside))
         planned = want.count, want.vectors, want.floats, want.inputs, want.sets > 0 or want.inputs == "rowed"
         assert (count, vectors, floats, way, room > 0) == planned, g
         ways[way] += 1

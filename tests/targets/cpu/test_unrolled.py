@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,16 @@ from packer.ir import DType, Graph, Node, TensorType, Value
 from packer.ir.ops import Conv
 from targets.base import Form, Work, resolve
 from targets.cpu.cost.conv import Geometry
-from targets.cpu.unrolled import FILTERS, Unrolled, channels_of_tile, group_sizes, strips_of, unrolled_stream, window
+from targets.cpu.unrolled import (
+    FILTERS,
+    Strips,
+    Unrolled,
+    channels_of_tile,
+    group_sizes,
+    strips_of,
+    unrolled_stream,
+    window,
+)
 
 TARGET = resolve("cpu-x86_64-avx512")
 
@@ -84,12 +95,17 @@ def geometry(channels: int, size: int, kernel: int = 1, stride: int = 1, filters
     )  # fmt: skip
 
 
+def strips(g: Geometry, channels: int, density: float) -> Strips:
+    """Where nothing lies between the planes."""
+    return strips_of(g, channels, density, math.prod(g.inside))
+
+
 def test_strips_and_tiles() -> None:
-    read = strips_of(geometry(256, 56), 256, 0.1)
+    read = strips(geometry(256, 56), 256, 0.1)
     assert (read.count, read.vectors, read.floats) == (1, 196, 0)  # in place, without padding
-    assert strips_of(geometry(64, 56, 3), 64, 0.1).vectors == 196
-    assert strips_of(geometry(64, 32, 3), 64, 0.1).floats > 0  # all channels would be in the same sets of the cache
-    halves = strips_of(geometry(64, 112, 3, 2), 64, 0.1)
+    assert strips(geometry(64, 56, 3), 64, 0.1).vectors == 196
+    assert strips(geometry(64, 32, 3), 64, 0.1).floats > 0  # all channels would be in the same sets of the cache
+    halves = strips(geometry(64, 112, 3, 2), 64, 0.1)
     assert halves.count > 1
     assert halves.vectors >= 56 * 56 // 16
     assert channels_of_tile(geometry(2048, 28)) == 256
@@ -100,29 +116,29 @@ def test_strips_and_tiles() -> None:
 
 
 def test_inputs_of_one_tap_are_kept_or_packed_for_several_groups() -> None:
-    kept = strips_of(geometry(256, 56), 256, 0.1)
+    kept = strips(geometry(256, 56), 256, 0.1)
     assert (kept.inputs, kept.sets) == ("kept", 1)
-    assert strips_of(geometry(256, 56, filters=1024), 256, 0.1).sets > 1  # whose instructions have no room together
-    dense = strips_of(geometry(256, 56), 256, 0.5)
+    assert strips(geometry(256, 56, filters=1024), 256, 0.1).sets > 1  # whose instructions have no room together
+    dense = strips(geometry(256, 56), 256, 0.5)
     assert (dense.inputs, dense.sets, dense.floats) == ("apart", 0, 0)  # which no few groups would have, either
-    packed = strips_of(geometry(256, 14), 256, 0.1)  # vectors of all channels do not begin with lines of the cache
+    packed = strips(geometry(256, 14), 256, 0.1)  # vectors of all channels do not begin with lines of the cache
     assert (packed.inputs, packed.sets, packed.floats) == ("packed", 2, 196)
-    assert strips_of(geometry(256, 14, filters=32), 256, 0.1).floats == 0  # too few to copy inputs for
-    assert strips_of(geometry(512, 8, filters=512), 512, 0.1).floats == 64  # more sets than vectors are worth
-    assert strips_of(geometry(512, 8, filters=512), 512, 0.3).floats == 0  # no group has room
-    assert strips_of(geometry(64, 32, filters=512), 64, 0.1).floats == 1024  # each channel is whole pages
-    line = strips_of(geometry(512, 4, filters=512), 512, 0.1)  # of the cache: each channel
+    assert strips(geometry(256, 14, filters=32), 256, 0.1).floats == 0  # too few to copy inputs for
+    assert strips(geometry(512, 8, filters=512), 512, 0.1).floats == 64  # more sets than vectors are worth
+    assert strips(geometry(512, 8, filters=512), 512, 0.3).floats == 0  # no group has room
+    assert strips(geometry(64, 32, filters=512), 64, 0.1).floats == 1024  # each channel is whole pages
+    line = strips(geometry(512, 4, filters=512), 512, 0.1)  # of the cache: each channel
     assert (line.inputs, line.floats, line.sets > 1) == ("packed", 0, True)
-    strided = strips_of(geometry(256, 28, 1, 2), 256, 0.1)
+    strided = strips(geometry(256, 28, 1, 2), 256, 0.1)
     assert (strided.inputs, strided.floats, strided.runs) == ("packed", 2 * 196, 14)  # to lines, and from there
-    assert strips_of(geometry(64, 56, 3), 64, 0.1).sets == 0
+    assert strips(geometry(64, 56, 3), 64, 0.1).sets == 0
 
 
 def test_few_values_of_many_channels_are_copied_row_by_row() -> None:
-    rowed = strips_of(geometry(64, 28, 3, 2), 64, 0.1)
+    rowed = strips(geometry(64, 28, 3, 2), 64, 0.1)
     assert (rowed.inputs, rowed.far, rowed.vectors, rowed.floats) == ("rowed", 0, 14, 4 * 15 * 16)
     for size, channels, density in ((28, 64, 0.5), (20, 64, 0.1), (28, 3, 0.1)):  # many, wasteful, few channels
-        planes = strips_of(geometry(channels, size, 3, 2), channels, density)
+        planes = strips(geometry(channels, size, 3, 2), channels, density)
         assert planes.floats == 4 * (size // 2 + 1) * (size // 2)
         assert planes.far == 4 * (channels > 3)
 
