@@ -19,3 +19,14 @@ def models() -> Path:
     if not (folder / "onnx").is_dir():
         pytest.skip(f"no real models at {folder}: set EDGERT_MODELS to a folder with onnx/ and vectors/")
     return folder
+
+
+@pytest.fixture(params=["own", "spaced"])
+def planes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values as they are planned, and with a row more between the planes of all that may have one."""
+    if request.param == "spaced":
+        monkeypatch.setattr("targets.cpu.spaced", _a_row_more)
+
+
+def _a_row_more(shape: tuple[int, ...], _: int) -> tuple[int, ...]:
+    return shape if len(shape) < 3 or 0 in shape else (*shape[:2], shape[2] + 1, *shape[3:])

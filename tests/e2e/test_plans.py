@@ -96,6 +96,7 @@ def expect_same_bits(
     return " ".join(choice.split.name + "=" * choice.banded for choice in choices)
 
 
+@pytest.mark.usefixtures("planes")
 @pytest.mark.parametrize("seed", range(60))
 def test_random_networks(seed: int, tmp_path: Path) -> None:
     network = random_network(seed)
@@ -103,6 +104,7 @@ def test_random_networks(seed: int, tmp_path: Path) -> None:
     expect_same_bits(graph, problem_of(graph, 2 + seed % 4), seed, tmp_path, network.inputs, network.outputs)
 
 
+@pytest.mark.usefixtures("planes")
 @pytest.mark.parametrize("seeds", [range(60, 80), range(80, 100), (1017, 1050, 1167, 1218)])
 def test_random_networks_in_tiles(seeds: Sequence[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Caches so small that whatever can be computed in tiles is worth it."""
@@ -119,6 +121,7 @@ def test_random_networks_in_tiles(seeds: Sequence[int], tmp_path: Path, monkeypa
     assert "/" in used
 
 
+@pytest.mark.usefixtures("planes")
 @pytest.mark.parametrize("first", [0, 20, *(pytest.param(n, marks=pytest.mark.slow) for n in range(40, 120, 20))])
 def test_random_networks_in_bands(first: int, tmp_path: Path) -> None:
     """Wherever rows can be stored apart they mostly are."""

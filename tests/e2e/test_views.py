@@ -47,6 +47,7 @@ def run(graph: Graph, choices: list[Choice], cores: int, folder: Path, inputs: A
     return sum(program.tensors[i].type.elements for step in copies for i in step.outputs), results
 
 
+@pytest.mark.usefixtures("planes")
 @pytest.mark.parametrize("seed", range(40))
 def test_random_graphs(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = random_views(seed)

@@ -82,6 +82,7 @@ def test_each_core_keeps_to_its_part_of_the_arena() -> None:
     assert not lines[0] & lines[1]
 
 
+@pytest.mark.usefixtures("planes")
 @pytest.mark.parametrize("first", [0, 25, *(pytest.param(n, marks=pytest.mark.slow) for n in range(50, 150, 25))])
 def test_random_plans(first: int) -> None:
     """Bands of all kinds of operators, joined and seen under other shapes: every element is where it is read."""

@@ -203,6 +203,26 @@ def test_a_value_that_a_tiled_node_reads_later_is_not_written_over() -> None:
     assert streamed
 
 
+def test_what_convolutions_write_and_read_has_planes_apart() -> None:
+    """In larger tensors of their own, which may be written over by each other, too."""
+    net = Net(x=(1, 16, 64, 64))
+    a = net("a", Unary("exp"), net.conv("c", "x", 16))
+    net("z", Unary("abs"), net.cut("s", net("u", Unary("exp"), "x"), 1, 0, 8))
+    shaped = net("f", Reshape((1, 16, 4096)), net("r", Unary("exp"), net.conv("d", a, 16)))
+    joined = net("j", Concat(1), net.conv("e", a, 16), net.conv("g", a, 16))
+    last = net.conv("y", joined, 16)
+    graph = net.graph(last, "z", net("v", Unary("abs"), shaped))
+    program = plan(graph, TARGET)
+    made = {number for step in program.steps for number in step.outputs}
+    roots = {program.tensors[n].name: program.tensors[n].root for n in made}
+    spaced = {name for name, root in roots.items() if root >= 0 and program.tensors[root].name.endswith(":spaced")}
+    assert spaced == {"c", "a", "d", "e", "g"}, "not what no convolution has to do with, is reshaped, or the caller's"
+    assert program.tensors[roots["e"]].type.shape == (1, 32, 65, 64)
+    assert roots["e"] == roots["g"]
+    assert program.tensors[roots["a"]].offset == program.tensors[roots["c"]].offset
+    assert prove(graph, program) >= 2
+
+
 @pytest.mark.parametrize("cores", [1, 2])
 def test_squeezenet_copies_nothing(models: Path, cores: int) -> None:
     graph = optimize(import_onnx(models / "onnx" / "squeezenet1.1_webnn.onnx"))
@@ -210,6 +230,7 @@ def test_squeezenet_copies_nothing(models: Path, cores: int) -> None:
     assert not {"concat", "copy"} & {step.kernel for step in plan(graph, TARGET, cores).steps}
 
 
+@pytest.mark.usefixtures("planes")
 @pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (20, 40))])
 def test_random_graphs(first: int) -> None:
     """With the plan chosen by cost, and with any."""
