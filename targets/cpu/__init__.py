@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import platform
-import re
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from packer.ir import DType, Graph, Node, TensorType
 from packer.ir.ops import Conv, MatMul, Part
 from packer.ir.rounding import nearest
 from targets.base import Form, Layout, Lowered, Target, TargetError, Work
+from targets.cpu import host
 from targets.cpu.cost import reorder_seconds, seconds
 from targets.cpu.cost.weights import weights
 from targets.cpu.forms import forms
@@ -136,15 +136,7 @@ def create(name: str, winograd: str = "strict", precision: str = "f32") -> Targe
         raise TargetError(f"precision: expected {', '.join(PRECISIONS)}, got '{precision}'")
     board = _BOARDS[name]
     arch = platform.machine() if board["arch"] == "host" else board["arch"]
-    machine, cores = Machine.load(board["machine"]), tuple(board["cores"])
-    avx512 = {"yes": True, "host": _host_has_avx512()}.get(board.get("avx512", ""), False)
+    known = host.machine() if board["machine"] == "host" else board["machine"]
+    machine, cores = Machine.load(known), tuple(board["cores"])
+    avx512 = {"yes": True, "host": host.has_avx512()}.get(board.get("avx512", ""), False)
     return CpuTarget(name, arch, board["description"], machine, cores, winograd, precision, avx512)
-
-
-def _host_has_avx512() -> bool:
-    """Whether this machine runs the runtime's kernels for AVX-512 (runtime_c/src/kernels/simd/select.c)."""
-    try:
-        found = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
-    except OSError:
-        return False
-    return found is not None and {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= set(found[1].split())

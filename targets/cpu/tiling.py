@@ -19,6 +19,7 @@ _TAIL, _TAILED = 4, 6  # floats behind whole vectors of 16 lanes, of which there
 _TILE, _TAILED_TILE = 10 * 1024, 12 * 1024  # floats of the inputs of a tile of a flat strip, and of one with tails
 _ROW = 64  # floats: shorter rows are not cut for the sake of more rows
 _MOST_ROWS, _MOST_SHIFTS = 16, 16
+_STARTED = 2  # multiply-adds a cycle, of whatever width
 _NARROW = 16  # floats: tiles of longer lines have no more than bytes can tell
 
 # Cycles, fitted to 130 tilings of ResNet-50's layers at 90 % zeros, and to 770 of layers of 3 to 28 pixels a side at 80
@@ -79,12 +80,17 @@ class Tiling:
 @dataclass(frozen=True, slots=True)
 class Strips:
     """The strips of a plane of outputs: `line` floats of each line of inputs; together `chunks` times accumulators are
-    begun, of `vectors` in all."""
+    begun, of `vectors` in all, half ones if they are `halved`."""
 
     line: int
     strips: int
     chunks: int
     vectors: float
+    halved: bool = False
+
+    def passes(self, pace: float) -> float:
+        """Cycles in which all accumulators are multiplied once; of half vectors, too, no more than two start in one."""
+        return max(self.vectors / pace, 2 * self.vectors / _STARTED if self.halved else 0.0)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -198,7 +204,7 @@ def _flat(g: Geometry, limits: _Limits, lines: int) -> Strips:
     unit = _HALF if half else lanes
     units = -(-positions // unit)
     strips = -(-units // (wanted // unit))
-    return Strips(-(-units // strips) * unit, strips, strips, units * unit / lanes)
+    return Strips(-(-units // strips) * unit, strips, strips, units * unit / lanes, half)
 
 
 def _strips(g: Geometry, taps: Taps, limits: _Limits, rows: int) -> Strips:
@@ -224,7 +230,7 @@ def _strips(g: Geometry, taps: Taps, limits: _Limits, rows: int) -> Strips:
         pieces = -(-own // chunk)
         chunks += pieces
         vectors += (max(0, own - pieces) * line + pieces * min(line, _up(-(-width // segments) + behind, unit))) / lanes
-    return Strips(line, -(-height // rows) * segments, chunks * segments, vectors * segments)
+    return Strips(line, -(-height // rows) * segments, chunks * segments, vectors * segments, line % lanes != 0)
 
 
 def _cycles(g: Geometry, taps: Taps, density: float, engine: Engine, cut: Tiling, strips: Strips) -> float:
@@ -232,7 +238,7 @@ def _cycles(g: Geometry, taps: Taps, density: float, engine: Engine, cut: Tiling
     rows = g.filters // block.filters * -(-g.channels // cut.channels)  # of all tiles
     entries = density * g.filters * g.channels * prod(g.kernel) / block.filters
     entries += rows * len(taps.shifts) * block.channels * (cut.order.multiple - 1) / 2
-    vectors = strips.vectors * block.filters / engine.pace
+    vectors = strips.passes(engine.pace) * block.filters
     spread = _spread(g, cut.rows)
     if spread:
         each = _FLAT_VECTOR[block.filters] * vectors + _FLAT_ENTRY * strips.chunks

@@ -1,0 +1,39 @@
+"""This machine's processor, as Linux tells it: what it executes, and which known machine it is most like."""
+
+from __future__ import annotations
+
+import platform
+import re
+from functools import cache
+from pathlib import Path
+
+__all__ = ["has_avx512", "machine"]
+
+_AVX512 = {"avx512f", "avx512bw", "avx512dq", "avx512vl"}  # those of the runtime's kernels (simd/select.c)
+_KNOWN = {("AuthenticAMD", "26"): "zen5-server"}  # by vendor and family, others by what they execute
+
+
+def has_avx512() -> bool:
+    """Whether it runs the runtime's kernels for AVX-512."""
+    return set(_told("flags").split()) >= _AVX512
+
+
+def machine() -> str:
+    """The name of the known machine whose figures stand for it until it is calibrated."""
+    if platform.machine() == "aarch64":
+        return "cortex-a72"
+    known = _KNOWN.get((_told("vendor_id"), _told("cpu family")))
+    return known or ("zen4-server" if has_avx512() else "xeon-e5-2666v3")
+
+
+def _told(key: str) -> str:
+    found = re.search(rf"^{key}\s*:(.*)$", _processor(), re.MULTILINE)
+    return found[1].strip() if found else ""
+
+
+@cache
+def _processor() -> str:
+    try:
+        return Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return ""
