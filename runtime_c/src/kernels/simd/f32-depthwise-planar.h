@@ -144,20 +144,46 @@ ERT_INLINE void planes_tile(const ert_depthwise_planar *d, const planes_channel 
   for (int p = 0; p < P; p++) planes_store(&at, p * y_row, 0, acc[p], (size_t)p < at.whole ? VL : at.tail);
 }
 
+/* A vector of each of P neighbouring rows of outputs. */
+ERT_INLINE void planes_column(const ert_depthwise_planar *d, const planes_channel *c, size_t row, size_t column,
+                              int P) {
+  const float *x = c->x + row * d->pitch + column;
+  const planes_place at = planes_place_of(d, c, row, column);
+  const size_t left = d->pixels - column, n = left < VL ? left : VL;
+  vf acc[14];
+#pragma GCC unroll 14
+  for (int p = 0; p < P; p++) acc[p] = vsplat(c->bias);
+  for (size_t t = 0; t < c->taps; t++) {
+    const float *from = x + c->at[t];
+    const vf w = vsplat(c->w[t]);
+#pragma GCC unroll 14
+    for (int p = 0; p < P; p++, from += d->pitch) acc[p] += vload(from) * w;
+  }
+#pragma GCC unroll 14
+  for (int p = 0; p < P; p++) planes_store(&at, p * d->y_row, p * d->residual_row, acc[p], n);
+}
+
 typedef void planes_tile_fn(const ert_depthwise_planar *d, const planes_channel *c, size_t row, size_t column);
 
-#define PLANES_DEFINE(P)                                                                                           \
-  static void planes_tile_##P(const ert_depthwise_planar *d, const planes_channel *c, size_t row, size_t column) { \
-    planes_tile(d, c, row, column, P);                                                                             \
+#define PLANES_DEFINE(P)                                                                                             \
+  static void planes_tile_##P(const ert_depthwise_planar *d, const planes_channel *c, size_t row, size_t column) {   \
+    planes_tile(d, c, row, column, P);                                                                               \
+  }                                                                                                                  \
+  static void planes_column_##P(const ert_depthwise_planar *d, const planes_channel *c, size_t row, size_t column) { \
+    planes_column(d, c, row, column, P);                                                                             \
   }
-#define PLANES_ENTRY(P) planes_tile_##P,
+#define PLANES_ENTRY(P)        planes_tile_##P,
+#define PLANES_COLUMN_ENTRY(P) planes_column_##P,
 PLANES_TILES(PLANES_DEFINE)
 static planes_tile_fn *const planes_tiles[] = {NULL, PLANES_TILES(PLANES_ENTRY)};
+static planes_tile_fn *const planes_columns[] = {NULL, PLANES_TILES(PLANES_COLUMN_ENTRY)};
 enum { PLANES_MOST = sizeof planes_tiles / sizeof planes_tiles[0] - 1 };
+#undef PLANES_COLUMN_ENTRY
 #undef PLANES_ENTRY
 #undef PLANES_DEFINE
 
-/* All rows of a channel, in tiles of whole rows that follow one another in scratch without gaps, or of parts of a row. */
+/* All rows of a channel, in tiles of whole rows that follow one another in scratch without gaps, of parts of long rows, or of
+ * a vector of each of several rows: sums that do not wait for one another. */
 ERT_INLINE void planes_channel_run(const ert_depthwise_planar *d, const planes_channel *c) {
   const size_t of_row = (d->pixels + VL - 1) / VL;
   if (d->pitch < VL) { /* two rows a vector */
@@ -169,6 +195,10 @@ ERT_INLINE void planes_channel_run(const ert_depthwise_planar *d, const planes_c
     const size_t rows = PLANES_MOST / of_row;
     for (size_t r = 0; r < d->rows; r += rows)
       planes_tiles[(d->rows - r < rows ? d->rows - r : rows) * of_row](d, c, r, 0);
+  } else if (2 * of_row <= PLANES_MOST) {
+    for (size_t r = 0; r < d->rows; r += PLANES_MOST)
+      for (size_t v = 0; v < of_row; v++)
+        planes_columns[d->rows - r < PLANES_MOST ? d->rows - r : PLANES_MOST](d, c, r, v * VL);
   } else {
     for (size_t r = 0; r < d->rows; r++)
       for (size_t v = 0; v < of_row; v += PLANES_MOST)
