@@ -19,7 +19,7 @@ from edgert import __version__
 from packer.assembled import assembled
 from packer.bundle.model import Bundle, Place, Program, Step, Tensor
 from packer.ir import SINGLE, Block, DType, Graph, Node, TensorType, Value, whole
-from packer.ir.ops import Op, Recurrent
+from packer.ir.ops import Conv, Op, Recurrent, Unary
 from packer.planner.choices import Choice
 from packer.planner.schedule import schedule
 from packer.planner.split import NONE, Piece, Split
@@ -49,12 +49,13 @@ def probe(work: Work, form: Form, target: Target, reader: Op | None = None, apar
     time. What the two programs of a device differ by should take `apart` seconds. Raises TargetError for work the
     target cannot do, and if its assembler is missing."""
     graph = _graph(work, reader)
-    forms = [form]
-    if reader is not None:
-        found = target.forms(graph, graph.nodes[-1])
-        forms.append(next(own for own in found if Layout.REGISTERS in own.inputs))
+    if isinstance(work.op, Conv) and reader is None:
+        graph = _apart(graph, form, target)
     choices = []
-    for node, own in zip(graph.nodes, forms, strict=True):
+    for node in graph.nodes:
+        layout = Layout.PLANAR if reader is None else Layout.REGISTERS
+        found = (own for own in target.forms(graph, node) if layout in own.inputs)
+        own = form if node.sources == (_STEP,) else next(found)
         everything = Split(NONE, (Piece(0, whole(graph.type(node.outputs[0]))),))
         choices.append(Choice(own, everything, (None,), (0.0,)))
     program = assembled(schedule(graph, target, choices), target)
@@ -88,6 +89,27 @@ def _graph(work: Work, reader: Op | None) -> Graph:
         values["result"] = Value("result", reader.infer(work.outputs)[0])
         nodes.append(Node(reader, outputs, ("result",), ()))
     return Graph(_STEP, inputs, nodes[-1].outputs, tuple(nodes), values)
+
+
+def _apart(graph: Graph, form: Form, target: Target) -> Graph:
+    """The graph with what lies in larger tensors in a network (`Target.spaced`) made and read by other nodes, since a
+    caller's memory cannot be larger."""
+    (node,) = graph.nodes
+    values, nodes = dict(graph.values), [node]
+    inputs, outputs = list(graph.inputs), list(graph.outputs)
+    layouts = dict(zip(node.inputs, form.inputs, strict=False)) | dict(zip(node.outputs, form.outputs, strict=True))
+    for names, given in ((inputs, True), (outputs, False)):
+        for i, name in enumerate(names):
+            type = graph.type(name)
+            if layouts.get(name) is not Layout.PLANAR or target.spaced(type) == type:
+                continue
+            names[i] = f"{name}:caller"
+            values[names[i]] = Value(names[i], type)
+            if given:
+                nodes.insert(0, Node(Unary("abs"), (names[i],), (name,), ()))
+            else:
+                nodes.append(Node(Unary("abs"), (name,), (names[i],), ()))
+    return replace(graph, inputs=tuple(inputs), outputs=tuple(outputs), nodes=tuple(nodes), values=values)
 
 
 def _numbers(type: TensorType, density: float, block: Block, random: np.random.Generator) -> np.ndarray:

@@ -57,6 +57,25 @@ def test_the_rehearsal_has_everything_but_the_weights_in_common() -> None:
             assert a == b
 
 
+@pytest.mark.parametrize(("size", "rows"), [(32, 33), (28, 28)])
+def test_planes_lie_as_far_apart_as_in_a_network(size: int, rows: int, tmp_path: Path) -> None:
+    op, shapes = Conv((1, 1), (1, 1, 1, 1), (1, 1)), ((1, 32, size, size), (48, 32, 3, 3), (48,))
+    types = tuple(TensorType(DType.F32, shape) for shape in shapes)
+    work = Work(op, types, op.infer(types), (False, True, True), 0.2)
+    planar = Form((Layout.PLANAR,) * 3, (Layout.PLANAR,), "sparse")
+    made = probe(work, planar, TARGET)
+    program = made.bundle.programs[0]
+    step = program.steps[made.step]
+    assert step.kernel == "conv_sparse"
+    for number in (step.inputs[0], *step.outputs):
+        root = program.tensors[number].root
+        assert program.tensors[number if root < 0 else root].type.shape[2] == rows
+    write_bundle(made.bundle, tmp_path / "probe.edge", durable=False)
+    with load(tmp_path / "probe.edge", threads=1) as session:
+        bind_all(session)
+        assert [array.shape for array in session.run().values()] == [(1, 48, size, size)]
+
+
 def test_a_probe_is_the_same_every_time(tmp_path: Path) -> None:
     candidate = CANDIDATES[0]
     for name in ("a", "b"):
