@@ -40,6 +40,7 @@ _STEPS = 64  # of a program whose run is timed as a whole
 _PASSES = 4  # over memory in such a program
 _SMALL, _LARGE = 16, 1 << 16  # floats that pass from core to core
 _VECTORS = {"avx512": 64, "avx2": 32, "sse2": 16, "neon": 16}  # bytes, by how an instruction set's name begins
+_IN_NETWORKS = 1.0  # efficiency of sparse kernels, at most: alone, processors foresee where their loops end
 _FEW = 0.1  # weights of a sparse convolution that are not zero
 _TURNS = 6  # of finding two figures, each by means of the other
 _MORE = 1.5  # how much faster products are than a core's clock alone explains
@@ -139,6 +140,9 @@ class _Fit:
         """Efficiency of each family of kernels, on data in the second cache; and the speed of products of bytes."""
         for name, tasks in _families().items():
             self.solve_core(0, name, *tasks)
+        core = self.machine.cores[0]
+        most = replace(core.efficiency, sparse=min(core.efficiency.sparse, _IN_NETWORKS))
+        self.machine = _with_core(self.machine, core, replace(core, efficiency=most))
         self.solve_core(0, "i8_speed", _bytes())
 
     def code(self) -> None:

@@ -238,21 +238,21 @@ def _cycles(g: Geometry, taps: Taps, density: float, engine: Engine, cut: Tiling
     rows = g.filters // block.filters * -(-g.channels // cut.channels)  # of all tiles
     entries = density * g.filters * g.channels * prod(g.kernel) / block.filters
     entries += rows * len(taps.shifts) * block.channels * (cut.order.multiple - 1) / 2
-    vectors = strips.passes(engine.pace) * block.filters
+    vectors, stored = (strips.passes(pace) * block.filters for pace in (engine.pace, 1.0))
     spread = _spread(g, cut.rows)
     if spread:
         each = _FLAT_VECTOR[block.filters] * vectors + _FLAT_ENTRY * strips.chunks
         found = entries * max(each, _OVERLAPPED * engine.latency * strips.chunks)
-        found += rows * (_FLAT_AGAIN * vectors + _FLAT_ROW * strips.chunks)
+        found += rows * (_FLAT_AGAIN * stored + _FLAT_ROW * strips.chunks)
     else:
         beyond = 4 * strips.line * taps.lines * min(cut.channels, g.channels) / engine.l1_bytes - 1
         vector = (_VECTOR if block.filters == 1 else _SHARED) * _astray(taps, engine, strips)
         vector *= 1 + _BEYOND * max(beyond, 0.0)
         serial = _OVERLAPPED * engine.latency * strips.chunks + _SERIAL * vectors / block.filters
         found = entries * max(vector * vectors, serial)
-        found += rows * (_AGAIN * vectors + _GROUP[block.channels] * len(taps.shifts) * strips.chunks)
-        found += g.filters * g.out[1] * -(-g.out[2] // engine.lanes) / engine.pace * _PUT
-    copied = _COPIED / engine.lanes / engine.pace + (_GATHERED if g.stride[2] > 2 else 0)  # of a float
+        found += rows * (_AGAIN * stored + _GROUP[block.channels] * len(taps.shifts) * strips.chunks)
+        found += g.filters * g.out[1] * -(-g.out[2] // engine.lanes) * _PUT
+    copied = _COPIED / engine.lanes + (_GATHERED if g.stride[2] > 2 else 0)  # of a float
     apart = spread and (cut.rows == 0 or prod(g.stride) > 1)
     narrow = g.stride[2] == 2 and g.out[2] * 2 <= engine.lanes == 16
     run = _NARROW_RUN if narrow else _RUN[min(g.stride[2], 2)]
