@@ -133,17 +133,17 @@ class Tensors:
 
     def _box(self, held: int, box: Box, name: str = "") -> int:
         """The box of a tensor, as a tensor of that name; the tensor itself if that is all of it."""
-        all = self.all[held]
-        type = TensorType(all.type.dtype, extents_of(box))
-        if type == all.type:
+        outer = self.all[held]
+        type = TensorType(outer.type.dtype, extents_of(box))
+        if type == outer.type:
             return held
         root = held
-        if all.root >= 0:  # views are of roots
-            root = all.root
-            box = tuple((at + begin, at + end) for (at, _), (begin, end) in zip(all.within, box, strict=True))
+        if outer.root >= 0:  # views are of roots
+            root = outer.root
+            box = tuple((at + begin, at + end) for (at, _), (begin, end) in zip(outer.within, box, strict=True))
         if (root, box) not in self._views:
-            name = name or all.name
-            tensor = Tensor(name, type, all.layout, all.place, all.index, root=root, within=box, halo=all.halo)
+            name = name or outer.name
+            tensor = Tensor(name, type, outer.layout, outer.place, outer.index, root=root, within=box, halo=outer.halo)
             self._views[root, box] = self._append(tensor, self.buffer_of[root])
         return self._views[root, box]
 

@@ -80,6 +80,19 @@ def test_parts_of_images(stride: int) -> None:
             check(Case(op, x, w, random_array(rng, (3,), DType.F32), random_array(rng, shape, DType.F32)))
 
 
+@pytest.mark.parametrize("dilation", [2, 4, 9])
+def test_rows_with_gaps(dilation: int) -> None:
+    """Taps so far apart that lines are longer than rows of outputs: fewer rows than a tile has, as many and more."""
+    rng = np.random.default_rng(dilation)
+    for width in (1, 9, 16, 31, 32, 33, 64, 112):
+        for rows in (1, 13, 14, 15, 30):
+            op = Conv((1, 1), (dilation,) * 4, (dilation,) * 2, 3, Activation("relu"))
+            x, w = random_array(rng, (1, 3, rows, width), DType.F32), weights(rng, 3, 1, 3, 3)
+            w[1] = pruned(rng, w[1], 0.5)
+            residual = random_array(rng, x.shape, DType.F32) if rows % 2 else None
+            check(Case(op, x, w, random_array(rng, (3,), DType.F32), residual))
+
+
 @pytest.mark.parametrize("height", range(4, 17))
 def test_tall_kernels(height: int) -> None:
     """All the taps of four rows or more, most of them and few; outputs one row of taps apart, two and more, in
