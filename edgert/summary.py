@@ -15,6 +15,7 @@ __all__ = ["LayerSummary", "ProgramSummary", "summarize"]
 _Place = tuple[int, int, int]  # of a constant: segment, offset, bytes
 # Their weights are values, and where these are.
 _SPARSE = ("conv_sparse", "conv_unrolled", "linear_masked", "linear_sliced", "linear_sparse", "recurrent_sliced")
+_SPACED = ":spaced"  # what the names of tensors end with that have room between the planes of a value
 _COPIES = ("put", "get")  # to a device, and back
 
 
@@ -185,13 +186,17 @@ def _place(tensor: Tensor) -> _Place:
 
 
 def _roots(program: Program, ids: Sequence[int]) -> list[Tensor]:
-    """The tensors that operands are, or are views of."""
+    """The tensors of the values that operands are, or are views of."""
     return [program.tensors[_root_of(program, i)] for i in ids if i >= 0]
 
 
 def _root_of(program: Program, number: int) -> int:
     root = program.tensors[number].root
-    return number if root < 0 else root
+    if root < 0:
+        return number
+    if program.tensors[root].name.endswith(_SPACED):  # the value lies at its origin: the first view of it
+        return next(i for i, tensor in enumerate(program.tensors) if tensor.root == root)
+    return root
 
 
 def _is_weight(tensor: Tensor) -> bool:

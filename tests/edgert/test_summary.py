@@ -98,6 +98,22 @@ def test_a_layer_that_hands_on_tiles(tmp_path: Path) -> None:
     assert tiled > 0
 
 
+def test_values_have_the_shapes_of_the_network_wherever_they_lie(tmp_path: Path) -> None:
+    """Also where there is room between their planes."""
+    nodes = [
+        helper.make_node("Conv", ["x", "a"], ["t"], "first", pads=[1] * 4),
+        helper.make_node("Conv", ["t", "b"], ["y"], "second", pads=[1] * 4),
+    ]
+    weights = {"a": sparse(32, 16, 3, 3), "b": sparse(16, 32, 3, 3)}
+    for array in weights.values():
+        array[np.arange(array.size).reshape(array.shape) % 11 != 0] = 0
+    made = model(nodes, weights, (1, 16, 64, 64), (1, 16, 64, 64))
+    ((program, found),) = summaries(made, tmp_path, cores=(1,))
+    assert any(tensor.name.endswith(":spaced") for tensor in program.tensors)
+    outputs = {name: layer.outputs for layer in found.layers for name in layer.nodes}
+    assert outputs == {"first": ("float32[1,32,64,64]",), "second": ("float32[1,16,64,64]",)}
+
+
 def last_output(program: Program, step: int) -> tuple[int, ...]:
     return program.tensors[program.steps[step].outputs[0]].shape
 
