@@ -12,9 +12,10 @@ from packer.planner.costs import Costs
 from packer.planner.problem import Problem, build
 from packer.planner.select import exact
 from targets.base import resolve
+from targets.machine import Machine
 from tests.packer.planner.test_plan import chain
 
-TARGET = resolve("cpu")
+TARGET = resolve("cpu").on(Machine.load("zen4-server"))
 
 
 def problem(graph: Graph, cores: int = 1) -> Problem:

@@ -16,10 +16,11 @@ from packer.planner.schedule import schedule
 from packer.planner.select import sample
 from packer.planner.split import Piece, Split
 from targets.base import resolve, stored_bytes
+from targets.machine import Machine
 from tests.packer.planner.prove import band, prove
 from tests.packer.planner.random_bands import random_bands
 
-TARGET = resolve("cpu")
+TARGET = resolve("cpu").on(Machine.load("zen4-server"))
 
 
 def chain(*ops: Op, shape: tuple[int, ...] = (1, 64, 14, 14)) -> Graph:

@@ -14,8 +14,9 @@ from packer.planner.costs import Costs
 from packer.planner.cuts import Cut, Cuts
 from packer.planner.split import Piece, Split, splits
 from targets.base import Layout, Target, block_grain, resolve
+from targets.machine import Machine
 
-TARGET = resolve("cpu")
+TARGET = resolve("cpu").on(Machine.load("zen4-server"))
 
 
 def relu(*shape: int) -> Graph:

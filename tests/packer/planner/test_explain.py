@@ -22,10 +22,11 @@ from packer.planner.pbqp import Solution
 from packer.planner.problem import IMPOSSIBLE, Problem, build
 from packer.planner.select import sample
 from targets.base import resolve
+from targets.machine import Machine
 from tests.e2e.random_networks import random_network
 from tests.packer.passes.random_models import random_model
 
-TARGET = resolve("cpu")
+TARGET = resolve("cpu").on(Machine.load("zen4-server"))
 SEEDS = range(12)
 
 

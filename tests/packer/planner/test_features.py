@@ -14,10 +14,11 @@ from packer.planner.features import choice_features, node_features, possible
 from packer.planner.problem import IMPOSSIBLE, Problem, build
 from packer.planner.select import sample
 from targets.base import resolve
+from targets.machine import Machine
 from tests.e2e.random_networks import random_network
 from tests.packer.planner.test_plan import chain
 
-TARGET = resolve("cpu")
+TARGET = resolve("cpu").on(Machine.load("zen4-server"))
 
 
 @lru_cache

@@ -20,10 +20,11 @@ from packer.planner.problem import build
 from packer.planner.schedule import schedule
 from packer.planner.select import sample
 from targets.base import Layout, resolve
+from targets.machine import Machine
 from tests.packer.planner.prove import prove
 from tests.packer.planner.random_views import random_views
 
-TARGET = resolve("cpu")
+TARGET = resolve("cpu").on(Machine.load("zen4-server"))
 
 
 class Net:

@@ -24,7 +24,7 @@ from tests.e2e.random_networks import random_network
 from tests.packer.passes.random_models import random_model
 from tests.packer.planner.prove import prove
 
-TARGET = resolve("cpu")
+TARGET = resolve("cpu").on(Machine.load("zen4-server"))
 
 
 def chain(rows: int, channels: int, *kernels: int) -> Graph:

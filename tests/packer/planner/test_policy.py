@@ -19,11 +19,12 @@ from packer.planner.problem import IMPOSSIBLE, Problem, build
 from packer.planner.schedule import schedule
 from packer.planner.select import exact, learned, sample
 from targets.base import TargetError, resolve
+from targets.machine import Machine
 from tests.packer.planner.prove import prove
 from tests.packer.planner.test_features import problem_of
 from tests.packer.planner.test_plan import chain
 
-TARGET = resolve("cpu")
+TARGET = resolve("cpu").on(Machine.load("zen4-server"))
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch: pip install 'edgert[search]'")
 
 

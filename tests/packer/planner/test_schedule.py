@@ -22,11 +22,12 @@ from packer.planner.schedule import schedule
 from packer.planner.select import sample
 from packer.planner.split import Piece, Split
 from targets.base import Form, Layout, resolve
+from targets.machine import Machine
 from tests.e2e.random_networks import random_network
 from tests.packer.passes.random_models import random_model
 from tests.packer.planner.prove import prove
 
-TARGET = resolve("cpu")
+TARGET = resolve("cpu").on(Machine.load("zen4-server"))
 
 
 def cheapest(graph: Graph, cores: int = 1) -> Program:

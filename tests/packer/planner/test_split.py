@@ -14,8 +14,9 @@ from packer.planner.adjust import Adjust, reorder_pieces
 from packer.planner.costs import Costs
 from packer.planner.split import NONE, SHARED, Piece, Split, balanced, evened, splits, weighed
 from targets.base import Layout, block_grain, resolve
+from targets.machine import Machine
 
-TARGET = resolve("cpu")
+TARGET = resolve("cpu").on(Machine.load("zen4-server"))
 P, R, F = Dependence.POINTWISE, Dependence.REGION, Dependence.FULL
 
 
