@@ -105,19 +105,23 @@ ERT_INLINE void planes_store_rows(const planes_place *at, ptrdiff_t y_row, ptrdi
   }
 }
 
-/* P vectors of outputs whose inputs follow one another in scratch; the first is the one at `column` of `row`. */
-ERT_INLINE void planes_tile(const ert_depthwise_planar *d, const planes_channel *c, size_t row, size_t column, int P) {
-  const float *x = c->x + row * d->pitch + column;
-  planes_place at = planes_place_of(d, c, row, column);
-  vf acc[14];
+/* The sums of P vectors of outputs, `apart` floats in scratch, of which the first one's inputs are at x. */
+ERT_INLINE void planes_sums(const planes_channel *c, const float *x, size_t apart, vf *acc, int P) {
 #pragma GCC unroll 14
   for (int p = 0; p < P; p++) acc[p] = vsplat(c->bias);
   for (size_t t = 0; t < c->taps; t++) {
     const float *from = x + c->at[t];
     const vf w = vsplat(c->w[t]);
 #pragma GCC unroll 14
-    for (int p = 0; p < P; p++) acc[p] += vload(from + p * VL) * w;
+    for (int p = 0; p < P; p++, from += apart) acc[p] += vload(from) * w;
   }
+}
+
+/* P vectors of outputs whose inputs follow one another in scratch; the first is the one at `column` of `row`. */
+ERT_INLINE void planes_tile(const ert_depthwise_planar *d, const planes_channel *c, size_t row, size_t column, int P) {
+  planes_place at = planes_place_of(d, c, row, column);
+  vf acc[14];
+  planes_sums(c, c->x + row * d->pitch + column, VL, acc, P);
   const ptrdiff_t y_row = d->y_row, residual_row = d->residual_row;
 #if ERT_VECTOR_BYTES == 64
   if (d->pitch < VL) { /* two rows a vector */
@@ -147,18 +151,10 @@ ERT_INLINE void planes_tile(const ert_depthwise_planar *d, const planes_channel 
 /* A vector of each of P neighbouring rows of outputs. */
 ERT_INLINE void planes_column(const ert_depthwise_planar *d, const planes_channel *c, size_t row, size_t column,
                               int P) {
-  const float *x = c->x + row * d->pitch + column;
   const planes_place at = planes_place_of(d, c, row, column);
   const size_t left = d->pixels - column, n = left < VL ? left : VL;
   vf acc[14];
-#pragma GCC unroll 14
-  for (int p = 0; p < P; p++) acc[p] = vsplat(c->bias);
-  for (size_t t = 0; t < c->taps; t++) {
-    const float *from = x + c->at[t];
-    const vf w = vsplat(c->w[t]);
-#pragma GCC unroll 14
-    for (int p = 0; p < P; p++, from += d->pitch) acc[p] += vload(from) * w;
-  }
+  planes_sums(c, c->x + row * d->pitch + column, d->pitch, acc, P);
 #pragma GCC unroll 14
   for (int p = 0; p < P; p++) planes_store(&at, p * d->y_row, p * d->residual_row, acc[p], n);
 }
