@@ -54,8 +54,7 @@ def probe(work: Work, form: Form, target: Target, reader: Op | None = None, apar
     choices = []
     for node in graph.nodes:
         layout = Layout.PLANAR if reader is None else Layout.REGISTERS
-        found = (own for own in target.forms(graph, node) if layout in own.inputs)
-        own = form if node.sources == (_STEP,) else next(found)
+        own = form if node.sources == (_STEP,) else next(f for f in target.forms(graph, node) if layout in f.inputs)
         everything = Split(NONE, (Piece(0, whole(graph.type(node.outputs[0]))),))
         choices.append(Choice(own, everything, (None,), (0.0,)))
     program = assembled(schedule(graph, target, choices), target)

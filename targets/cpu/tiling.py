@@ -19,7 +19,6 @@ _TAIL, _TAILED = 4, 6  # floats behind whole vectors of 16 lanes, of which there
 _TILE, _TAILED_TILE = 10 * 1024, 12 * 1024  # floats of the inputs of a tile of a flat strip, and of one with tails
 _ROW = 64  # floats: shorter rows are not cut for the sake of more rows
 _MOST_ROWS, _MOST_SHIFTS = 16, 16
-_STARTED = 2  # multiply-adds a cycle, of whatever width
 _NARROW = 16  # floats: tiles of longer lines have no more than bytes can tell
 
 # Cycles, fitted to 130 tilings of ResNet-50's layers at 90 % zeros, and to 770 of layers of 3 to 28 pixels a side at 80
@@ -87,10 +86,6 @@ class Strips:
     chunks: int
     vectors: float
     halved: bool = False
-
-    def passes(self, pace: float) -> float:
-        """Cycles in which all accumulators are multiplied once; of half vectors, too, no more than two start in one."""
-        return max(self.vectors / pace, 2 * self.vectors / _STARTED if self.halved else 0.0)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -238,7 +233,8 @@ def _cycles(g: Geometry, taps: Taps, density: float, engine: Engine, cut: Tiling
     rows = g.filters // block.filters * -(-g.channels // cut.channels)  # of all tiles
     entries = density * g.filters * g.channels * prod(g.kernel) / block.filters
     entries += rows * len(taps.shifts) * block.channels * (cut.order.multiple - 1) / 2
-    vectors, stored = (strips.passes(pace) * block.filters for pace in (engine.pace, 1.0))
+    stored = strips.vectors * block.filters
+    vectors = stored / (min(engine.pace, 1.0) if strips.halved else engine.pace)  # two halves start a cycle, at most
     spread = _spread(g, cut.rows)
     if spread:
         each = _FLAT_VECTOR[block.filters] * vectors + _FLAT_ENTRY * strips.chunks
