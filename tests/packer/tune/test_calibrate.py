@@ -104,6 +104,17 @@ def test_figures_of_one_core_are_found() -> None:
     assert found.dram_gbps == START.dram_gbps  # nobody ran anything on several cores
 
 
+def test_sparse_kernels_are_not_taken_to_be_faster_than_in_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alone they may be: the processor foresees where their loops end."""
+    own = START.cores[0]
+    fast = replace(own, efficiency=replace(own.efficiency, sparse=1.3, pool=1.3))
+    there = replace(START, cores=(fast,) * 4)
+    monkeypatch.setattr(module._Fit, "measured", lambda fit, *task: fit.predicted(there, *task))
+    found = calibrate(nobody, None, start()).cores[0].efficiency
+    assert found.sparse == 1.0
+    assert found.pool == pytest.approx(1.3, rel=0.3)
+
+
 @pytest.mark.usefixtures("pretend")
 def test_what_cores_share_is_found() -> None:
     stages: list[float] = []
