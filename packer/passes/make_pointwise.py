@@ -1,7 +1,8 @@
 """Let products with sparse matrices be convolutions of one tap, whose kernels share each weight among many rows.
 
-Before: `y = relu(a @ b + bias)`, a [rows,K], most of b [K,N] zero. After: `y = relu(conv(a) + bias)`, with a and y as
-images of K and N channels, transposed on the way in and out.
+Before: `y = relu(a @ b + c)`, a [rows,K], most of b [K,N] zero. After: `y = relu(conv(a) + c)`, with a and y as images
+of K and N channels, transposed on the way in and out. c is the bias if it has a constant for each column, the residual,
+transposed as a is, if it has the shape of y.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from packer.ir import Graph, Node, Value
+from packer.ir import Graph, Node, TensorType, Value
 from packer.ir.ops import Conv, MatMul, Reshape, Transpose
 from packer.ir.ops.base import Op
 from packer.ir.types import DType
@@ -54,14 +55,18 @@ def make_pointwise(graph: Graph) -> Graph:
         shape, y = graph.type(a).shape, graph.type(node.outputs[0])
         weights = np.asarray(graph.constant(b))
         image = len(shape) == 4 and shape[0] == 1
-        x = a if image else add(Reshape((1, 1, prod(shape[:-1]), shape[-1])), (a,), node)
-        operands: tuple[str, ...] = (
-            add(Transpose(_FIRST), (x,), node),
-            constant(b, 0, weights.T[:, :, None, None].copy()),
-        )
-        if bias is not None:
+
+        def planes(name: str, node: Node = node, image: bool = image) -> str:
+            rows, columns = prod(graph.type(name).shape[:-1]), graph.type(name).shape[-1]
+            x = name if image else add(Reshape((1, 1, rows, columns)), (name,), node)
+            return add(Transpose(_FIRST), (x,), node)
+
+        operands: tuple[str | None, ...] = (planes(a), constant(b, 0, weights.T[:, :, None, None].copy()))
+        if bias is not None and _is_of_columns(graph, bias, y):
             full = np.broadcast_to(np.asarray(graph.constant(bias)).reshape(-1), y.shape[-1:])
             operands = (*operands, constant(bias, y.shape[-1], full.copy()))
+        elif bias is not None:
+            operands = (*operands, None, planes(bias))
         found = add(Conv((1, 1), (0,) * 4, (1, 1), 1, node.op.activation), operands, node)
         if image:
             add(Transpose(_LAST), (found,), node, node.outputs[0])
@@ -74,12 +79,16 @@ def _is_sparse_product(graph: Graph, node: Node) -> bool:
     if not isinstance(node.op, MatMul):
         return False
     a, b, bias = (*node.inputs, None)[:3]
-    left, right, columns = graph.type(a or ""), graph.constant(b), graph.type(node.outputs[0]).shape[-1:]
+    left, right, y = graph.type(a or ""), graph.constant(b), graph.type(node.outputs[0])
     if right is None or right.ndim != 2 or left.rank < 2 or left.dtype is not DType.F32:
         return False
-    if bias is not None:
-        shift = graph.constant(bias)
-        if shift is None or shift.size not in (1, *columns) or shift.shape[-1:] not in ((), (1,), columns):
-            return False
+    if bias is not None and graph.type(bias) != y and not _is_of_columns(graph, bias, y):
+        return False
     rows = prod(left.shape[:-1])
     return any(rows >= least and graph.density(b) <= most for least, most in _DENSEST.items())
+
+
+def _is_of_columns(graph: Graph, bias: str, y: TensorType) -> bool:
+    """Whether it is constant, and a number or one for each column."""
+    shift, columns = graph.constant(bias), y.shape[-1:]
+    return shift is not None and shift.size in (1, *columns) and shift.shape[-1:] in ((), (1,), columns)

@@ -54,6 +54,28 @@ def test_biases_of_columns_and_scalar_ones(shape: tuple[int, ...]) -> None:
     assert len({node.inputs[1] for node in after.nodes if isinstance(node.op, Conv)}) == 1, "weights are shared"
 
 
+@pytest.mark.parametrize("shape", [(70, 12), (2, 40, 12), (1, 7, 10, 12)])
+@pytest.mark.parametrize("constant", [False, True])
+def test_terms_like_the_output_are_residuals(shape: tuple[int, ...], constant: bool) -> None:
+    sketch = Sketch()
+    x, term = sketch.input(*shape), (*shape[:-1], 20)
+    sketch.add(RELU, x, sparse(sketch, 12, 20, 0.6), sketch.constant(*term) if constant else sketch.input(*term))
+    _, after = sketch.check(make_pointwise)
+    (conv,) = (node for node in after.nodes if isinstance(node.op, Conv))
+    assert conv.inputs[2] is None
+    assert after.type(conv.inputs[3] or "") == after.type(conv.outputs[0])
+
+
+def test_a_stream_of_residuals_stays_transposed() -> None:
+    sketch = Sketch()
+    x = sketch.input(1, 80, 12)
+    first = sketch.add(MatMul(), sketch.input(1, 80, 24), sparse(sketch, 24, 12, 0.6), x)
+    y = sketch.add(MatMul(), sketch.input(1, 80, 24), sparse(sketch, 24, 12, 0.6), first)
+    after = optimize(Graph("g", tuple(sketch.inputs), (y,), tuple(sketch.nodes), sketch.values))
+    assert kinds(after).count("Conv") == 2
+    assert kinds(after).count("Transpose") == 4, "of the inputs and of the output alone"
+
+
 def test_layers_that_follow_one_another_stay_transposed() -> None:
     sketch = Sketch()
     hidden = sketch.add(RELU, sketch.input(1, 80, 12), sparse(sketch, 12, 24, 0.6), sketch.constant(24))
