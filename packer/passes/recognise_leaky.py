@@ -1,6 +1,7 @@
 """Find the ReLUs, leaky ones too, that exporters spell out.
 
-Before: `y = relu(x) - slope * relu(-x)`, `y = relu(x) + slope * (x - |x|) * 0.5`, `y = max(x, slope * x)`, ...
+Before: `y = relu(x) - slope * relu(-x)`, `y = relu(x) + slope * (x - |x|) * 0.5`, `y = max(x, slope * x)`,
+`y = prelu(x, slope)` with one slope for all channels, ...
 After: `y = leaky_relu(x)`, `y = prelu(x, slope)` with a slope for each channel, or `y = relu(x)`.
 """
 
@@ -47,8 +48,12 @@ def recognise_leaky(graph: Graph) -> Graph:
         if not isinstance(node.op, Binary) or (found.up != 1).any() or slope.size == 0 or (slope == 1).all():
             nodes.append(node)
             continue
+        one = bool((slope == slope.flat[0]).all())
+        if node.op.kind == "prelu" and found.x == node.inputs[0] and not one:
+            nodes.append(node)
+            continue
         changed = True
-        if (slope == slope.flat[0]).all():
+        if one:
             op = Unary("leaky_relu", float(slope.flat[0])) if slope.any() else Unary("relu")
             nodes.append(Node(op, (found.x,), node.outputs, node.sources))
             continue
@@ -117,6 +122,8 @@ def _of_number(kind: str, a: _Slopes, number: np.ndarray, first: bool) -> _Slope
         return _Slopes(a.x, a.up * number, a.down * number)
     if kind == "div" and first and number.all():
         return _Slopes(a.x, a.up / number, a.down / number)
+    if kind == "prelu" and first:
+        return _Slopes(a.x, np.where(a.up < 0, a.up * number, a.up), np.where(a.down > 0, a.down * number, a.down))
     if kind in ("max", "min") and not number.any():
         return _of_function(Unary("relu") if kind == "max" else Unary("clip", -math.inf, 0.0), a)
     return None

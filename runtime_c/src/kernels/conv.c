@@ -10,8 +10,10 @@
 #include "kernels/weights.h"
 
 enum {
-  TILE_BLOCKS = 4,  /* output blocks finished at a time when they have parts, or pass through scratch or a function */
-  PART_COLUMNS = 4, /* at least of a part: narrower tiles take longer than products with zeros */
+  TILE_BLOCKS = 4,   /* output blocks finished at a time when they have parts, or pass through scratch or a function; */
+  FEW = 32,          /* where positions are so few, no more than */
+  KEPT = 384 * 1024, /* bytes of weights stay in the second-level cache until the last part, as the next ones come */
+  PART_COLUMNS = 4,  /* at least of a part: narrower tiles take longer than products with zeros */
 };
 
 /* Outputs that see padding are computed without the taps that do. */
@@ -37,6 +39,7 @@ typedef struct conv_state {
   int64_t bias_group;
   /* Outputs pass through scratch: y is planar, its groups do not start at blocks, or residual has other strides. */
   bool store_tile;
+  int64_t at_a_time; /* output blocks */
   conv_parts parts;
   int64_t period;      /* groups so far apart begin at the same lane */
   conv_inputs *inputs; /* [period][parts of depth][of rows][of columns] */
@@ -89,6 +92,13 @@ static size_t list_inputs(const ert_conv_plan *plan, const conv_parts *parts, in
   return all;
 }
 
+/* Output blocks that are finished before the next ones are begun. */
+static int64_t blocks_at_a_time(const conv_state *s) {
+  if (!s->store_tile && !s->finish.function && s->parts.n[1] * s->parts.n[2] == 1) return s->plan.blocks;
+  if (s->plan.rows * s->plan.columns >= FEW) return TILE_BLOCKS;
+  return ert_clamp64(KEPT / ert_max64(s->w.block * (int64_t)ert_weights_bytes(s->weights), 1), 1, TILE_BLOCKS);
+}
+
 static edgert_status prepare(ert_prepare *p, bool rounded) {
   ert_conv_geometry g;
   const bool lines = rounded && p->step->in[0]->layout == ERT_LAYOUT_PLANAR;
@@ -125,6 +135,7 @@ static edgert_status prepare(ert_prepare *p, bool rounded) {
   ERT_TRY(ert_activation_read(p, &activation));
   s->finish = ert_finish_of(activation);
   s->parts = parts;
+  s->at_a_time = blocks_at_a_time(s);
   s->period = period;
   s->inputs = (conv_inputs *)(void *)((char *)s->spans + spans_bytes);
   list_inputs(&s->plan, &s->parts, period, s->spans, s->inputs);
@@ -250,9 +261,7 @@ static void run_task(const ert_step *step, const ert_conv_task *t, const void *x
   float *y = (float *)step->out[0]->data + ert_position(&s->y, t->image, t->depth, t->row, t->column);
   const float *r = NULL;
   if (residual) r = (const float *)residual->data + ert_position(&s->residual, t->image, t->depth, t->row, t->column);
-  const bool piecewise = s->store_tile || s->finish.function || s->parts.n[1] * s->parts.n[2] > 1;
-  const int64_t step_blocks = piecewise ? TILE_BLOCKS : t->blocks;
-  for (int64_t block = t->block; block < t->block + t->blocks; block += step_blocks) {
+  for (int64_t block = t->block; block < t->block + t->blocks; block += s->at_a_time) {
     ert_dense d = {
         .x = x,
         .x_pixel = plan->x_pixel,
@@ -265,7 +274,7 @@ static void run_task(const ert_step *step, const ert_conv_task *t, const void *x
         .y_pixel = 16,
         .rows = (size_t)t->rows,
         .pixels = (size_t)t->columns,
-        .blocks = (size_t)ert_min64(step_blocks, t->block + t->blocks - block),
+        .blocks = (size_t)ert_min64(s->at_a_time, t->block + t->blocks - block),
         .lo = s->finish.lo,
         .hi = s->finish.hi,
     };

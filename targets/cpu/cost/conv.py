@@ -21,7 +21,8 @@ __all__ = ["Geometry", "bands_of", "conv_seconds", "geometry"]
 
 _BAND = 128 * 1024  # floats of the inputs of a band
 _LEAST_COLUMNS = 56  # of a band that is part of a row
-_TILE_BLOCKS = 4  # output blocks finished at a time in parts or through scratch
+_TILE_BLOCKS = 4  # output blocks finished at a time in parts or through scratch; where positions are
+_FEW, _KEPT = 32, 384 * 1024  # so few, no more than bytes of weights stay in the second cache
 _PART_COLUMNS = 4  # at least of a part
 _PARTS = 7  # at most, along a dimension
 _LINED = 0.7  # cycles to put an input beside those of other channels
@@ -131,14 +132,21 @@ def conv_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> 
         cut = columns_of(g.inside[2], g.out[2], g.kernel[2], g.stride[2], g.dilation[2], g.pad[2])
         parts = [(outputs, of_rows * count / g.kernel[2]) for outputs, count in cut]
     in_parts = high < g.out[1] * g.kernel[1] or len(parts) > 1
-    at_a_time = min(blocks, _TILE_BLOCKS) if through or late or in_parts else blocks
+    at_a_time = blocks
+    if through or late or in_parts:
+        most = max(1, int(_KEPT // max(taps * row, 1.0))) if height * width < _FEW else _TILE_BLOCKS
+        at_a_time = min(blocks, most, _TILE_BLOCKS)
     times = blocks / at_a_time * repeats * rows * columns / (height * width)
 
     def work_of(distance: float) -> float:
         taps, row, speed = products
         total = 0.0
-        for outputs, share in parts:
-            total += dense_seconds(at, height, outputs, at_a_time, share * taps, share * spans, distance, row, speed)
+        for i, (outputs, share) in enumerate(parts):
+            fetch = (
+                at_a_time * taps * row if i == 0 else 0.0
+            )  # all of them: what one row does not see, another one does
+            busy = dense_seconds(at, height, outputs, at_a_time, share * taps, share * spans, distance, row, speed)
+            total += max(busy, at.moved(fetch, distance))
             distance = at_a_time * taps * row
         return total
 

@@ -25,6 +25,7 @@ NUMBERS = {
     "slopes": rng.random((3, 1, 1), np.float32),
     "falling": -rng.random((1, 3, 1, 1), np.float32),
     "infinite": np.float32(np.inf),
+    "same": np.full((3, 1, 1), 0.1, np.float32),
 }
 
 
@@ -67,6 +68,12 @@ SPELLED: dict[str, tuple[list[NodeProto], Op]] = {
     "what is below": (
         [*UP, node("Min", "x zero", "m"), node("Mul", "m tenth", "s"), node("Add", "r s")],
         Unary("leaky_relu", float(np.float32(0.1))),
+    ),
+    "one slope": ([node("PRelu", "x same")], Unary("leaky_relu", float(np.float32(0.1)))),
+    "no slope": ([node("PRelu", "x zero")], Unary("relu")),
+    "slopes": ([node("PRelu", "x slopes")], Binary("prelu")),
+    "twice": (
+        [node("PRelu", "x tenth", "p"), node("PRelu", "p half")], Unary("leaky_relu", float(np.float32(0.05)))
     ),
     "the rest": ([node("Min", "x zero", "m"), node("Sub", "x m")], Unary("relu")),
 }  # fmt: skip
