@@ -43,6 +43,7 @@ enum {
   DENSE_MAX_P = 14,
   DENSE_MAX_VECTORS = 8,
   DENSE_FEW = 112,         /* positions that are few tiles */
+  DENSE_STREAMS = 3,       /* blocks whose weights arrive in time without being asked for */
   DENSE_KEPT = 768 * 1024, /* bytes of weights that stay in a second-level cache */
 };
 
@@ -262,11 +263,13 @@ static const struct dense_width *dense_width_for(size_t pixels, size_t blocks, p
   return width;
 }
 
-/* Bytes of the next blocks' weights, as large as `bytes` by four rows, that each step of `tiles` asks for: enough for all of
- * them where there are few tiles. One position alone streams through its own weights, which is fastest with nothing else. */
-static ptrdiff_t dense_ahead(const ert_dense *d, size_t tiles, size_t bytes) {
+/* Bytes of the next blocks' weights that each step of `tiles` of so many blocks asks for, whose own are `bytes`: enough for
+ * all of them where there are few tiles. A single tile of several blocks, or of one position, streams through its own weights
+ * in as many places as processors foresee, which is fastest with nothing else. */
+static ptrdiff_t dense_ahead(const ert_dense *d, size_t tiles, size_t blocks, size_t bytes) {
   const size_t positions = d->rows * d->pixels, share = (bytes / 64 + tiles - 1) / tiles * 64;
-  return positions == 1 ? 0 : positions >= DENSE_FEW ? 64 : share < 128 ? 128 : (ptrdiff_t)share;
+  if (tiles == 1 && (positions == 1 || blocks >= DENSE_STREAMS)) return 0;
+  return positions >= DENSE_FEW ? 64 : share < 128 ? 128 : (ptrdiff_t)share;
 }
 
 /* While the tiles of some blocks are computed, the weights of the next blocks are fetched into the second-level cache: line by
@@ -280,7 +283,7 @@ ERT_INLINE void dense_products(const ert_dense *d, int kind) {
     const char *w = (const char *)d->w + (ptrdiff_t)block * w_block;
     const char *ahead = w + (ptrdiff_t)width->blocks * w_block;
     const size_t tiles = dense_tiles(width, d->pixels);
-    const ptrdiff_t asked = dense_ahead(d, tiles * d->rows, 4 * width->blocks * (size_t)row_bytes);
+    const ptrdiff_t asked = dense_ahead(d, tiles * d->rows, width->blocks, 4 * width->blocks * (size_t)row_bytes);
     for (size_t row = 0; row < d->rows; row++) {
       const void *x = dense_input(d->x, (ptrdiff_t)row * d->x_row, kind);
       const ptrdiff_t y_at = (ptrdiff_t)row * d->y_row + (ptrdiff_t)block * d->y_block;
