@@ -12,7 +12,7 @@
 enum {
   TILE_BLOCKS = 4,   /* output blocks finished at a time when they have parts, or pass through scratch or a function; */
   KEPT = 768 * 1024, /* or as have so many bytes of weights, which stay in the second-level cache till the last part; */
-  FEW = 32,          /* where positions are fewer, half of it, as the next ones come there, too */
+  FEW = 20,          /* where positions are fewer, half of it, as the next ones come there, too */
   PART_COLUMNS = 4,  /* at least of a part: narrower tiles take longer than products with zeros */
 };
 
