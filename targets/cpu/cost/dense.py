@@ -14,7 +14,7 @@ _WIDTHS = {
     8: ((4, 1), (2, 2), (1, 6)),
     4: ((2, 2), (1, 5)),
 }
-_KEPT = 768 * 1024  # bytes of a tile's weights that stay in the second cache
+_KEPT = 256 * 1024  # bytes of weights that come from the second cache in time for short tiles
 _TILE = 12.0  # cycles to start and end a tile
 _SPAN = 3.0  # cycles to go on to the next span of inputs
 _BROADCAST = 0.5  # cycles to load an input for all lanes

@@ -44,7 +44,7 @@ enum {
   DENSE_MAX_VECTORS = 8,
   DENSE_FEW = 112,         /* positions that are few tiles */
   DENSE_STREAMS = 3,       /* blocks whose weights arrive in time without being asked for */
-  DENSE_KEPT = 768 * 1024, /* bytes of weights that stay in a second-level cache */
+  DENSE_KEPT = 256 * 1024, /* bytes of weights that come from a second-level cache in time for short tiles */
 };
 
 /* Whether a lane of a vector can be multiplied without being broadcast first: then inputs are loaded four at a time. */
