@@ -12,7 +12,8 @@
 enum {
   TILE_BLOCKS = 4,   /* output blocks finished at a time when they have parts, or pass through scratch or a function; */
   KEPT = 768 * 1024, /* or as have so many bytes of weights, which stay in the second-level cache till the last part; */
-  FEW = 20,          /* where positions are fewer, half of it, as the next ones come there, too */
+  FEW = 20,          /* where positions are fewer, and blocks than */
+  STREAMS = 3,       /* these, half as many, as the next ones come there, too (DENSE_STREAMS) */
   PART_COLUMNS = 4,  /* at least of a part: narrower tiles take longer than products with zeros */
 };
 
@@ -96,8 +97,9 @@ static size_t list_inputs(const ert_conv_plan *plan, const conv_parts *parts, in
 static int64_t blocks_at_a_time(const conv_state *s) {
   if (!s->store_tile && !s->finish.function && s->parts.n[1] * s->parts.n[2] == 1) return s->plan.blocks;
   const int64_t bytes = ert_max64(s->w.block * (int64_t)ert_weights_bytes(s->weights), 1);
-  const bool few = s->plan.rows * s->plan.columns < FEW;
-  return few ? ert_clamp64(KEPT / 2 / bytes, 1, TILE_BLOCKS) : ert_clamp64(KEPT / bytes, 2, TILE_BLOCKS);
+  const int64_t kept = KEPT / bytes;
+  if (s->plan.rows * s->plan.columns < FEW && kept < STREAMS) return ert_max64(kept / 2, 1);
+  return ert_clamp64(kept, 2, TILE_BLOCKS);
 }
 
 static edgert_status prepare(ert_prepare *p, bool rounded) {

@@ -22,7 +22,8 @@ __all__ = ["Geometry", "bands_of", "conv_seconds", "geometry"]
 _BAND = 128 * 1024  # floats of the inputs of a band
 _LEAST_COLUMNS = 56  # of a band that is part of a row
 _TILE_BLOCKS = 4  # output blocks finished at a time in parts or through scratch,
-_KEPT, _FEW = 768 * 1024, 20  # or as have so many bytes of weights; half of it where positions are fewer
+_KEPT = 768 * 1024  # or as have so many bytes of weights;
+_FEW, _STREAMS = 20, 3  # half as many where positions and these blocks are fewer
 _PART_COLUMNS = 4  # at least of a part
 _PARTS = 7  # at most, along a dimension
 _LINED = 0.7  # cycles to put an input beside those of other channels
@@ -134,9 +135,9 @@ def conv_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> 
     in_parts = high < g.out[1] * g.kernel[1] or len(parts) > 1
     at_a_time = blocks
     if through or late or in_parts:
-        few = height * width < _FEW
-        most = int((_KEPT / 2 if few else _KEPT) // max(taps * row, 1.0))
-        at_a_time = min(blocks, max(most, 1 if few else 2), _TILE_BLOCKS)
+        kept = int(_KEPT // max(taps * row, 1.0))
+        few = height * width < _FEW and kept < _STREAMS
+        at_a_time = min(blocks, max(kept // 2, 1) if few else max(kept, 2), _TILE_BLOCKS)
     times = blocks / at_a_time * repeats * rows * columns / (height * width)
 
     def work_of(distance: float) -> float:

@@ -288,6 +288,8 @@ def test_columns_leave_out_taps_that_see_padding(geometry: Sequence[int], parts:
         ("conv.c", "TILE_BLOCKS", conv._TILE_BLOCKS),
         ("conv.c", "FEW", conv._FEW),
         ("conv.c", "KEPT", conv._KEPT),
+        ("conv.c", "STREAMS", conv._STREAMS),
+        ("simd/f32-dense.h", "DENSE_STREAMS", conv._STREAMS),
         ("conv.c", "PART_COLUMNS", conv._PART_COLUMNS),
         ("conv_geometry.h", "ERT_CONV_PARTS", conv._PARTS),
         ("simd/f32-dense.h", "DENSE_KEPT", dense._KEPT),
