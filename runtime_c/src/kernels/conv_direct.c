@@ -7,8 +7,11 @@
 #include "kernels/simd/simd.h"
 #include "kernels/tensor.h"
 
+enum { FEW_BLOCKS = 4 }; /* of 16 filters, that read inputs in place */
+
 /* The inputs of a band are copied to scratch, zero-padded: [planes][in_rows][channels][phases][line]. Phase i of a row is what
- * the taps i, i + phases, ... see: every stride-th column, so that neighbouring outputs read neighbours. */
+ * the taps i, i + phases, ... see: every stride-th column, so that neighbouring outputs read neighbours. But where there is
+ * one tap and filters are so few that copies would not be read often, inputs are read in place, in whole vectors. */
 typedef struct direct_state {
   ert_conv_plan plan;
   const ert_simd *simd;
@@ -16,6 +19,7 @@ typedef struct direct_state {
   ert_strides x, y, residual;
   ert_weight_strides w;
   int64_t bias_group;
+  bool in_place;
   int64_t phases, line, row; /* row: floats of all channels */
   ptrdiff_t taps[];          /* where the inputs of each tap lie, in the order of the weights */
 } direct_state;
@@ -35,9 +39,21 @@ static bool lay_out(direct_state *s, size_t *floats) {
   return size <= SIZE_MAX / 64;
 }
 
+/* Whether outputs are one row, each made of inputs at its own position, whose bands begin and end with whole vectors. */
+static bool reads_in_place(const ert_conv_plan *plan) {
+  const ert_conv_geometry *g = &plan->g;
+  const bool flat = ert_volume(g->kernel) == 1 && g->stride[2] == 1 && g->in[2] == g->out[2] && g->pad[2] == 0;
+  const bool whole = g->out[2] % (16 * plan->column_bands) == 0;
+  return flat && whole && g->in[0] == 1 && g->in[1] == 1 && plan->blocks <= FEW_BLOCKS;
+}
+
 static void place_taps(direct_state *s) {
   const ert_conv_geometry *g = &s->plan.g;
   ptrdiff_t *tap = s->taps;
+  if (s->in_place) {
+    for (int64_t c = 0; c < g->channels; c++) tap[c] = c * s->x.channel;
+    return;
+  }
   for (int64_t block = 0; block < g->channels; block += 16)
     for (int64_t d = 0; d < g->kernel[0]; d++)
       for (int64_t h = 0; h < g->kernel[1]; h++)
@@ -68,12 +84,13 @@ static edgert_status direct_prepare(ert_prepare *p) {
   if (!ert_conv_plan_make(&g, &state.x, joined, p->workers, ERT_CONV_IN_PLACE, &state.plan) || !lay_out(&state, &band))
     return ert_reject(p, "inputs of one output row", "fewer bytes than memory can have", "more");
   const ert_conv_plan *plan = &state.plan;
+  state.in_place = reads_in_place(plan);
   const double positions = (double)plan->rows * (double)plan->columns;
   ERT_TRY(ert_conv_expect_worth(p, (int64_t)band, positions * (double)g.filters * (double)plan->weights));
   ERT_TRY(ert_state(p, sizeof *s + plan->weights * sizeof *s->taps, (void **)&s));
   *s = state;
   place_taps(s);
-  p->step->scratch_bytes = band * sizeof(float);
+  p->step->scratch_bytes = state.in_place ? 0 : band * sizeof(float);
   p->step->tasks = g.batch * g.groups * plan->g.out[0] * plan->row_bands * plan->column_bands * plan->runs;
   return EDGERT_OK;
 }
@@ -114,6 +131,7 @@ static void gather_band(const direct_state *s, const ert_conv_task *t, const flo
   memset(band + g->kernel[0] * s->plan.in_rows * s->row, 0, ERT_DIRECT_SLACK * sizeof(float));
 }
 
+/* `band`: the inputs, at its first position. */
 static void run_task(const ert_step *step, const ert_conv_task *t, const float *band) {
   const direct_state *s = step->state;
   const ert_conv_geometry *g = &s->plan.g;
@@ -150,10 +168,16 @@ static void run_task(const ert_step *step, const ert_conv_task *t, const float *
 static void direct_run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   if (begin == end) return; /* an empty output has no state */
   const direct_state *s = step->state;
+  const float *x = step->in[0]->data;
   int64_t gathered = -1;
   for (int64_t i = begin; i < end; i++) {
     const ert_conv_task t = ert_conv_task_at(&s->plan, i);
-    if (s->plan.gather && gathered != t.band) gather_band(s, &t, step->in[0]->data, scratch);
+    if (s->in_place) {
+      const int64_t channel = t.group * s->plan.g.channels;
+      run_task(step, &t, x + ert_position(&s->x, t.image, 0, 0, t.column) + channel * s->x.channel);
+      continue;
+    }
+    if (s->plan.gather && gathered != t.band) gather_band(s, &t, x, scratch);
     gathered = t.band;
     run_task(step, &t, scratch);
   }

@@ -18,6 +18,7 @@ _TILE = 25.0  # cycles to start and end a tile
 _PACE = 1.04  # of the inner loop, whose loads cross cache lines
 _BLOCK = 150.0  # cycles to start a run of filters
 _LINE = 25.0  # cycles to go on to the next line of a band
+_FEW_BLOCKS = 4  # of 16 filters, that read inputs of their own positions in place
 _WRITTEN = 0.5  # what part of moving outputs does not hide behind computing
 
 
@@ -46,6 +47,9 @@ def direct_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -
     line = (-(-(width + (g.kernel[2] - 1) * g.dilation[2] // g.stride[2]) // 16) | 1) * 16
     lines = repeats * g.kernel[0] * g.read(1, height) * g.channels * phases
     gather = lines * (_LINE + line / at.lanes / at.store + (0.0 if g.stride[2] == 1 else 0.4 * line))
+    at_own = g.kernel == g.stride == (1, 1, 1) and out[:2] == (1, 1) and not g.padded
+    if at_own and g.filters <= 16 * _FEW_BLOCKS and out[2] % (16 * column_bands) == 0:
+        gather = 0.0
     moved = max(at.moved(x.bytes, distances[0]), gather * at.cycle / at.efficiency.move)
     moved += _WRITTEN * at.moved(y.bytes, distances[-1])
     if len(work.inputs) > 3 and work.inputs[3] is not None:

@@ -71,6 +71,17 @@ def test_rows_of_every_width() -> None:
         check(Case(Conv((1, 1), (0, 0, 0, 0), (1, 1)), x, w, bias, residual))
 
 
+@pytest.mark.parametrize("filters", [1, 9, 33, 64, 65])
+def test_inputs_in_place(filters: int) -> None:
+    """Those of single taps and whole vectors, of images, groups and bands; of more filters and other positions copies."""
+    rng = np.random.default_rng(filters)
+    for images, group, height, width in ((1, 1, 4, 4), (2, 3, 8, 6), (2, 1, 40, 44), (1, 2, 7, 5), (1, 1, 96, 96)):
+        channels = choice(rng, 3, 20)
+        x = random_array(rng, (images, group * channels, height, width), DType.F32)
+        op = Conv((1, 1), (0, 0, 0, 0), (1, 1), group)
+        check(random_case(rng, op, x, weights(rng, group * filters, channels, 1, 1)))
+
+
 def test_parts_of_rows() -> None:
     for case in cases_in_parts(np.random.default_rng(6)):
         check(case)

@@ -291,6 +291,7 @@ def test_columns_leave_out_taps_that_see_padding(geometry: Sequence[int], parts:
         ("conv.c", "STREAMS", conv._STREAMS),
         ("simd/f32-dense.h", "DENSE_STREAMS", conv._STREAMS),
         ("conv.c", "PART_COLUMNS", conv._PART_COLUMNS),
+        ("conv_direct.c", "FEW_BLOCKS", direct._FEW_BLOCKS),
         ("conv_geometry.h", "ERT_CONV_PARTS", conv._PARTS),
         ("simd/f32-dense.h", "DENSE_KEPT", dense._KEPT),
         ("linear.c", "BAND_FLOATS", matrix._BAND),
