@@ -73,7 +73,7 @@ def test_rows_of_every_width() -> None:
 
 @pytest.mark.parametrize("filters", [1, 9, 33, 64, 65])
 def test_inputs_in_place(filters: int) -> None:
-    """Those of single taps and whole vectors, of images, groups and bands; of more filters and other positions copies."""
+    """Those of single taps, where positions are whole vectors: of images, groups and bands. Else they are copied."""
     rng = np.random.default_rng(filters)
     for images, group, height, width in ((1, 1, 4, 4), (2, 3, 8, 6), (2, 1, 40, 44), (1, 2, 7, 5), (1, 1, 96, 96)):
         channels = choice(rng, 3, 20)
