@@ -21,9 +21,9 @@ __all__ = ["Geometry", "bands_of", "conv_seconds", "geometry"]
 
 _BAND = 128 * 1024  # floats of the inputs of a band
 _LEAST_COLUMNS = 56  # of a band that is part of a row
-_TILE_BLOCKS = 4  # output blocks finished at a time in parts or through scratch,
-_KEPT = 768 * 1024  # or as have so many bytes of weights;
-_FEW, _STREAMS = 20, 3  # half as many where positions and these blocks are fewer
+_TILE_BLOCKS = 4  # output blocks finished at a time in parts or through scratch, no more than
+_KEPT = 768 * 1024  # have so many bytes of weights;
+_STREAMS, _FEW = 3, 20  # where these are fewer, and positions, too, half as many
 _PART_COLUMNS = 4  # at least of a part
 _PARTS = 7  # at most, along a dimension
 _LINED = 0.7  # cycles to put an input beside those of other channels
@@ -142,14 +142,11 @@ def conv_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> 
 
     def work_of(distance: float) -> float:
         taps, row, speed = products
-        total = 0.0
-        for i, (outputs, share) in enumerate(parts):
-            fetch = (
-                at_a_time * taps * row if i == 0 else 0.0
-            )  # all of them: what one row does not see, another one does
+        total, fetch = 0.0, at_a_time * taps * row  # all weights: what one row does not see, another one does
+        for outputs, share in parts:
             busy = dense_seconds(at, height, outputs, at_a_time, share * taps, share * spans, distance, row, speed)
             total += max(busy, at.moved(fetch, distance))
-            distance = at_a_time * taps * row
+            fetch, distance = 0.0, at_a_time * taps * row
         return total
 
     total = times * work_of(distances[1])
