@@ -10,10 +10,10 @@
 #include "kernels/weights.h"
 
 enum {
-  TILE_BLOCKS = 4,   /* output blocks finished at a time when they have parts, or pass through scratch or a function; */
-  KEPT = 768 * 1024, /* or as have so many bytes of weights, which stay in the second-level cache till the last part; */
-  FEW = 20,          /* where positions are fewer, and blocks than */
-  STREAMS = 3,       /* these, half as many, as the next ones come there, too (DENSE_STREAMS) */
+  TILE_BLOCKS = 4,   /* output blocks finished at a time when they have parts, or pass through scratch or a function: */
+  KEPT = 768 * 1024, /* no more than have so many bytes of weights, which the second-level cache keeps meanwhile; */
+  STREAMS = 3,       /* half as many where these are fewer, */
+  FEW = 20,          /* and positions, too, as the next ones come there (DENSE_STREAMS) */
   PART_COLUMNS = 4,  /* at least of a part: narrower tiles take longer than products with zeros */
 };
 

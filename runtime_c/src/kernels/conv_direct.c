@@ -44,7 +44,7 @@ static bool reads_in_place(const ert_conv_plan *plan) {
   const ert_conv_geometry *g = &plan->g;
   const bool flat = ert_volume(g->kernel) == 1 && g->stride[2] == 1 && g->in[2] == g->out[2] && g->pad[2] == 0;
   const bool whole = g->out[2] % (16 * plan->column_bands) == 0;
-  return flat && whole && g->in[0] == 1 && g->in[1] == 1 && plan->blocks <= FEW_BLOCKS;
+  return plan->gather && flat && whole && g->in[0] == 1 && g->in[1] == 1 && plan->blocks <= FEW_BLOCKS;
 }
 
 static void place_taps(direct_state *s) {
