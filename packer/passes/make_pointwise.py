@@ -19,7 +19,7 @@ from packer.passes.rewrite import fresh
 
 __all__ = ["make_pointwise"]
 
-_DENSEST = {64: 0.5, 12: 0.2, 8: 0.12, 6: 0.07}  # share of non-zeros with so many rows: measured, transposing included
+_DENSEST = {64: 0.5, 16: 0.2}  # share of non-zeros with so many rows: measured, transposing included
 _FIRST, _LAST = (0, 3, 1, 2), (0, 2, 3, 1)  # channels
 
 
@@ -44,6 +44,12 @@ def make_pointwise(graph: Graph) -> Graph:
         nodes.append(Node(op, inputs, (y,), node.sources))
         return y
 
+    def planes(name: str, node: Node) -> str:
+        type = graph.type(name)
+        if not _is_image(type):
+            name = add(Reshape((1, 1, prod(type.shape[:-1]), type.shape[-1])), (name,), node)
+        return add(Transpose(_FIRST), (name,), node)
+
     for node in graph.nodes:
         if not _is_sparse_product(graph, node):
             nodes.append(node)
@@ -52,23 +58,16 @@ def make_pointwise(graph: Graph) -> Graph:
         a, b, bias = (*node.inputs, None)[:3]
         assert a is not None
         assert b is not None
-        shape, y = graph.type(a).shape, graph.type(node.outputs[0])
+        y = graph.type(node.outputs[0])
         weights = np.asarray(graph.constant(b))
-        image = len(shape) == 4 and shape[0] == 1
-
-        def planes(name: str, node: Node = node, image: bool = image) -> str:
-            rows, columns = prod(graph.type(name).shape[:-1]), graph.type(name).shape[-1]
-            x = name if image else add(Reshape((1, 1, rows, columns)), (name,), node)
-            return add(Transpose(_FIRST), (x,), node)
-
-        operands: tuple[str | None, ...] = (planes(a), constant(b, 0, weights.T[:, :, None, None].copy()))
+        operands: tuple[str | None, ...] = (planes(a, node), constant(b, 0, weights.T[:, :, None, None].copy()))
         if bias is not None and _is_of_columns(graph, bias, y):
             full = np.broadcast_to(np.asarray(graph.constant(bias)).reshape(-1), y.shape[-1:])
             operands = (*operands, constant(bias, y.shape[-1], full.copy()))
         elif bias is not None:
-            operands = (*operands, None, planes(bias))
+            operands = (*operands, None, planes(bias, node))
         found = add(Conv((1, 1), (0,) * 4, (1, 1), 1, node.op.activation), operands, node)
-        if image:
+        if _is_image(y):
             add(Transpose(_LAST), (found,), node, node.outputs[0])
         else:
             add(Reshape(y.shape), (add(Transpose(_LAST), (found,), node),), node, node.outputs[0])
@@ -86,6 +85,10 @@ def _is_sparse_product(graph: Graph, node: Node) -> bool:
         return False
     rows = prod(left.shape[:-1])
     return any(rows >= least and graph.density(b) <= most for least, most in _DENSEST.items())
+
+
+def _is_image(type: TensorType) -> bool:
+    return type.rank == 4 and type.shape[0] == 1
 
 
 def _is_of_columns(graph: Graph, bias: str, y: TensorType) -> bool:

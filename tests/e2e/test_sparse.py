@@ -315,7 +315,7 @@ def test_zeros_decide_of_fully_connected_layers(tmp_path: Path, side: int, zeros
     assert {step.kernel for program in programs for step in program.steps} == {kernel}
 
 
-@pytest.mark.parametrize("rows", [1, 5])  # of more, they are convolutions
+@pytest.mark.parametrize("rows", [1, 6])
 @pytest.mark.parametrize("form", ["Gemm", "Gemm, transB", "MatMul"])
 @pytest.mark.parametrize("block", [Block(4, 1), Block(1, 4)], ids=str)
 def test_blocks_of_fully_connected_layers_are_recognised(tmp_path: Path, block: Block, form: str, rows: int) -> None:

@@ -12,9 +12,8 @@
 enum {
   TILE_BLOCKS = 4,   /* output blocks finished at a time when they have parts, or pass through scratch or a function: */
   KEPT = 768 * 1024, /* no more than have so many bytes of weights, which the second-level cache keeps meanwhile; */
-  STREAMS = 3,       /* half as many where these are fewer, */
-  FEW = 20,          /* and positions, too, as the next ones come there (DENSE_STREAMS) */
-  PART_COLUMNS = 4,  /* at least of a part: narrower tiles take longer than products with zeros */
+  FEW = 20, /* half as many where they are no streams and positions are fewer, as the next ones come there, too */
+  PART_COLUMNS = 4, /* at least of a part: narrower tiles take longer than products with zeros */
 };
 
 /* Outputs that see padding are computed without the taps that do. */
@@ -98,7 +97,7 @@ static int64_t blocks_at_a_time(const conv_state *s) {
   if (!s->store_tile && !s->finish.function && s->parts.n[1] * s->parts.n[2] == 1) return s->plan.blocks;
   const int64_t bytes = ert_max64(s->w.block * (int64_t)ert_weights_bytes(s->weights), 1);
   const int64_t kept = KEPT / bytes;
-  if (s->plan.rows * s->plan.columns < FEW && kept < STREAMS) return ert_max64(kept / 2, 1);
+  if (s->plan.rows * s->plan.columns < FEW && kept < ERT_DENSE_STREAMS) return ert_max64(kept / 2, 1);
   return ert_clamp64(kept, 2, TILE_BLOCKS);
 }
 

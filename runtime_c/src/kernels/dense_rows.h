@@ -23,7 +23,8 @@ typedef struct ert_dense_rows {
 void ert_dense_rows_run(const ert_simd *simd, const ert_dense_rows *d, const ert_finish *finish, float *tile);
 
 /* Whether rows `pitch` floats apart fall into so few cache sets that reading several at once evicts them. */
-static inline bool ert_rows_collide(int64_t rows, int64_t pitch) { return rows > 1 && pitch % 512 == 0; }
+enum { ERT_COLLIDING = 512 };
+static inline bool ert_rows_collide(int64_t rows, int64_t pitch) { return rows > 1 && pitch % ERT_COLLIDING == 0; }
 
 /* A pitch for copies of rows of `depth` floats that does not collide: an odd number of cache lines. */
 static inline int64_t ert_spread_pitch(int64_t depth) { return (depth + 15) / 16 / 2 * 32 + 16; }

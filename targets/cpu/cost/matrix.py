@@ -18,7 +18,7 @@ __all__ = ["conv_transpose_seconds", "im2col_seconds", "matmul_seconds"]
 
 _BAND = 128 * 1024  # floats of the rows of a band (linear.c)
 _PACKED = 64 * 1024  # floats of the second matrix packed at a time (gemm.c)
-_COLLIDE = 512  # floats of which rows that are multiples are copied to lie apart (dense_rows.h)
+_COLLIDING = 512  # floats between rows, or a multiple: such rows are copied to lie apart
 _VECTOR, _OUTPUT = 1.3, 6.0  # cycles of a vector of a matrix that is multiplied by a vector, and of an output
 
 
@@ -79,7 +79,7 @@ def im2col_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -
     copy = max((cycles + 2000.0) * at.cycle / at.efficiency.scalar, 2 * at.moved(patches, patches))
     weights = g.filters * depth * 4.0
     copy += at.moved(weights, distances[1])
-    if g.filters > 1 and depth % _COLLIDE == 0:
+    if g.filters > 1 and depth % _COLLIDING == 0:
         copy += 2 * at.moved(weights, weights)
     total = count * (copy + _gemm_seconds(at, g.filters, depth, positions, patches, as_rows))
     y = work.outputs[0]

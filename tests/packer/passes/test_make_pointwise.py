@@ -89,10 +89,8 @@ def test_layers_that_follow_one_another_stay_transposed() -> None:
 @pytest.mark.parametrize(
     ("rows", "zeros", "dtype"),
     [
-        (5, 0.98, np.float32),
-        (7, 0.9, np.float32),
-        (11, 0.85, np.float32),
-        (12, 0.75, np.float32),
+        (15, 0.95, np.float32),
+        (16, 0.75, np.float32),
         (63, 0.75, np.float32),
         (64, 0.45, np.float32),
         (80, 0.9, np.int32),
@@ -105,7 +103,7 @@ def test_few_rows_many_weights_and_integers_stay_products(rows: int, zeros: floa
     assert after is before
 
 
-@pytest.mark.parametrize(("rows", "zeros"), [(6, 0.93), (8, 0.88), (12, 0.8), (64, 0.5)])
+@pytest.mark.parametrize(("rows", "zeros"), [(16, 0.8), (64, 0.5)])
 def test_from_so_many_rows_and_zeros_on(rows: int, zeros: float) -> None:
     sketch = Sketch()
     sketch.add(MatMul(), sketch.input(1, rows, 20), sparse(sketch, 20, 20, zeros))

@@ -288,14 +288,14 @@ def test_columns_leave_out_taps_that_see_padding(geometry: Sequence[int], parts:
         ("conv.c", "TILE_BLOCKS", conv._TILE_BLOCKS),
         ("conv.c", "FEW", conv._FEW),
         ("conv.c", "KEPT", conv._KEPT),
-        ("conv.c", "STREAMS", conv._STREAMS),
-        ("simd/f32-dense.h", "DENSE_STREAMS", conv._STREAMS),
+        ("simd/simd.h", "ERT_DENSE_STREAMS", conv._STREAMS),
         ("conv.c", "PART_COLUMNS", conv._PART_COLUMNS),
         ("conv_direct.c", "FEW_BLOCKS", direct._FEW_BLOCKS),
         ("conv_geometry.h", "ERT_CONV_PARTS", conv._PARTS),
         ("simd/f32-dense.h", "DENSE_KEPT", dense._KEPT),
         ("linear.c", "BAND_FLOATS", matrix._BAND),
         ("gemm.c", "PACKED_FLOATS", matrix._PACKED),
+        ("dense_rows.h", "ERT_COLLIDING", matrix._COLLIDING),
     ],
 )
 def test_sizes_are_those_of_the_kernels(file: str, name: str, value: int) -> None:

@@ -43,7 +43,6 @@ enum {
   DENSE_MAX_P = 14,
   DENSE_MAX_VECTORS = 8,
   DENSE_FEW = 112,         /* positions that are few tiles */
-  DENSE_STREAMS = 3,       /* blocks whose weights arrive in time without being asked for */
   DENSE_KEPT = 256 * 1024, /* bytes of weights that come from a second-level cache in time for short tiles */
 };
 
@@ -268,7 +267,7 @@ static const struct dense_width *dense_width_for(size_t pixels, size_t blocks, p
  * in as many places as processors foresee, which is fastest with nothing else. */
 static ptrdiff_t dense_ahead(const ert_dense *d, size_t tiles, size_t blocks, size_t bytes) {
   const size_t positions = d->rows * d->pixels, share = (bytes / 64 + tiles - 1) / tiles * 64;
-  if (tiles == 1 && (positions == 1 || blocks >= DENSE_STREAMS)) return 0;
+  if (tiles == 1 && (positions == 1 || blocks >= ERT_DENSE_STREAMS)) return 0;
   return positions >= DENSE_FEW ? 64 : share < 128 ? 128 : (ptrdiff_t)share;
 }
 

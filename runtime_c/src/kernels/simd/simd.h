@@ -30,6 +30,8 @@ typedef enum ert_weights {
 
 static inline ptrdiff_t ert_weights_bytes(ert_weights weights) { return weights == ERT_WEIGHTS_F32 ? 4 : 2; }
 
+enum { ERT_DENSE_STREAMS = 3 }; /* blocks of dense weights that arrive in time without being asked for */
+
 /* Sums of products (f32-dense.h): y[row][pixel][k] = clip(bias[k] + sum over spans of x * w + residual). Output channels come
  * in blocks of 16, all lanes of which are read and written; strides are in elements. */
 typedef struct ert_dense {
