@@ -1,5 +1,6 @@
 /* What sparse kernels promise beside their results: every worker gets as many non-zeros, not as many filters, where they
- * share a step by filters, and what ends within a vector is not read beyond its end. */
+ * share a step by filters, and what ends within a vector is not read beyond its end: by conv_direct neither, which reads
+ * whole vectors in place. */
 #include "base/alloc.h"
 #include "base/kernel.h"
 #include "base/room.h"
@@ -159,11 +160,56 @@ static void test_end_of_view(void) {
   free(memory.data);
 }
 
+/* The same for conv_direct: `seen` pixels, copied if they end within a vector. */
+static void check_direct(int64_t seen, bool in_place) {
+  enum { CHANNELS = 3, WHOLE = 32 };
+  static const int64_t ones[] = {1, 1}, none[] = {0, 0, 0, 0};
+  static const ert_attribute attributes[] = {
+      {.name = "dilations", .ints = ones, .n_ints = 2, .text = ""},
+      {.name = "group", .ints = ones, .n_ints = 1, .text = ""},
+      {.name = "pads", .ints = none, .n_ints = 4, .text = ""},
+      {.name = "strides", .ints = ones, .n_ints = 2, .text = ""},
+  };
+  const file memory = copy_bytes(x, (size_t)((CHANNELS - 1) * WHOLE + seen) * sizeof *x);
+  ert_tensor operands[] = {
+      tensor_of(EDGERT_F32, memory.data, 4, 4, (const int64_t[]){1, CHANNELS, 1, seen}),
+      tensor_of(EDGERT_F32, values, 4, 5, (const int64_t[]){1, 1, CHANNELS, 1, 1}),
+      tensor_of(EDGERT_F32, y, 4, 4, (const int64_t[]){1, 1, 1, seen}),
+  };
+  operands[0].whole[3] = WHOLE;
+  operands[0].compact = false;
+  operands[1].layout = ERT_LAYOUT_WEIGHT16;
+  const ert_tensor *in[] = {&operands[0], &operands[1]};
+  ert_tensor *out[] = {&operands[2]};
+  for (const ert_simd *const *simd = ert_simd_available(); *simd; simd++) {
+    ert_step step = {.kernel = ert_kernel_find("conv_direct"),
+                     .in = in,
+                     .out = out,
+                     .attributes = attributes,
+                     .n_in = 2,
+                     .n_out = 1,
+                     .n_attributes = 4,
+                     .node = "test"};
+    run_first(&step, *simd, 1);
+    CHECK((step.scratch_bytes == 0) == in_place);
+    for (int64_t k = 0; k < seen; k++) CHECK(y[k] == (float)CHANNELS);
+    memset(y, 0, sizeof y);
+  }
+  free(memory.data);
+}
+
+static void test_direct_to_the_end(void) {
+  check_direct(4, false);
+  check_direct(20, false);
+  check_direct(16, true);
+}
+
 int main(void) {
   for (size_t i = 0; i < sizeof values / sizeof *values; i++) values[i] = 1;
   for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = 1;
   RUN(test_convolutions);
   RUN(test_matrices);
   RUN(test_end_of_view);
+  RUN(test_direct_to_the_end);
   return 0;
 }
