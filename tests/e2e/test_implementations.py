@@ -72,6 +72,43 @@ def test_same_result(
             np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * float(np.abs(want).max()), err_msg=isa)
 
 
+# More weights than a second-level cache keeps beside everything else: they pass by in turns.
+MANY_WEIGHTS = [
+    ((1, 400, 3, 4), (64, 400, 3, 3), {"pads": [1, 1, 1, 1]}),
+    ((2, 1400, 2, 5), (72, 700, 1, 5), {"group": 2, "pads": [0, 2, 0, 2]}),
+    ((1, 130, 12, 9), (24, 130, 7, 5), {"strides": [2, 1], "pads": [3, 0, 2, 3], "dilations": [1, 2]}),
+    ((1, 2400, 2, 1), (100, 2400, 2, 1), {"pads": [1, 0, 0, 0]}),  # of two threads, each computes one position
+    ((1, 240, 2, 3, 3), (48, 240, 2, 3, 3), {"pads": [1, 1, 1, 0, 1, 1]}),
+]
+
+
+@pytest.mark.parametrize("implementation", ["packed", "packed-f16", "packed-bf16", "bf16"])
+@pytest.mark.parametrize("case", MANY_WEIGHTS, ids=lambda case: "x".join(map(str, case[0])))
+def test_many_weights(
+    tmp_path: Path, case: tuple[tuple[int, ...], tuple[int, ...], dict[str, object]], implementation: str
+) -> None:
+    network = model(*case)
+    x = np.random.default_rng(1).standard_normal(case[0]).astype(np.float32)
+    (want,) = ReferenceEvaluator(network).run(None, {"x": x})
+    path = tmp_path / "model.edge"
+    precision, tolerance = {
+        "packed": ("f32", 1e-5),
+        "packed-f16": ("f16", 1e-3),
+        "packed-bf16": ("bf16", 1e-2),
+        "bf16": ("bf16", 1e-2),
+    }[implementation]
+    pack(network, path, implementation=implementation, precision=precision, golden=False)
+    kernels = {step.kernel for step in edgert.read(path).programs[0].steps}
+    assert kernels - {"reorder"} == {"conv_bf16" if implementation == "bf16" else "conv"}
+    for isa in this_machine().isas:
+        got = []
+        for threads in (1, 2):
+            with edgert.load(path, isa=isa, threads=threads) as session:
+                got.append(session.run({"x": x})["y"])
+        np.testing.assert_allclose(got[0], want, rtol=0, atol=tolerance * float(np.abs(want).max()), err_msg=isa)
+        np.testing.assert_array_equal(got[0], got[1], err_msg=isa)
+
+
 def test_an_unknown_implementation_names_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="direct, im2col-caffe, im2col-nhwc, packed"):
         pack(model(*CASES[0]), tmp_path / "model.edge", implementation="winograd")

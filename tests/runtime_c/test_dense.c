@@ -76,6 +76,60 @@ static void dense_case(ert_weights weights) {
   free(x), free(w), free(bias), free(residual), free(want), free(got);
 }
 
+/* The same sums in one pass over the weights and in two: not a bit differs. */
+static void passes_case(ert_weights weights) {
+  enum { UNIT = 16, CHAIN_UNITS = ERT_CHAIN / UNIT, MOST_UNITS = 8 * CHAIN_UNITS };
+  ert_span spans[MOST_UNITS];
+  const size_t before = CHAIN_UNITS * (1 + below(4)), n_spans = before + below(4 * CHAIN_UNITS), depth = n_spans * UNIT;
+  for (size_t i = 0; i < n_spans; i++) {
+    const bool skipped = below(4) == 0;
+    spans[i] = (ert_span){(ptrdiff_t)below(50), skipped ? 0 : UNIT, skipped ? UNIT : 0};
+  }
+  const size_t rows = 1 + below(3), pixels = 1 + below(30), blocks = 1 + below(6), row = pixels * UNIT;
+  const size_t outputs = rows * pixels * blocks * 16;
+  void *w = stored(weights, blocks * depth * 16);
+  float *x = floats(rows * row + 50 + UNIT), *bias = floats(blocks * 16), *residual = floats(outputs);
+  float *want = floats(outputs), *got = floats(outputs);
+  const ert_dense whole = {.x = x,
+                           .x_pixel = UNIT,
+                           .x_row = (ptrdiff_t)row,
+                           .spans = spans,
+                           .n_spans = n_spans,
+                           .w = w,
+                           .w_block = (ptrdiff_t)(depth * 16),
+                           .weights = weights,
+                           .bias = bias,
+                           .y = want,
+                           .residual = below(2) ? residual : NULL,
+                           .y_pixel = 16,
+                           .y_row = (ptrdiff_t)pixels * 16,
+                           .y_block = (ptrdiff_t)(rows * pixels) * 16,
+                           .rows = rows,
+                           .pixels = pixels,
+                           .blocks = blocks,
+                           .lo = -0.5f,
+                           .hi = 0.75f};
+  ert_dense first = whole, second = whole;
+  first.n_spans = before;
+  first.w_pass = (ptrdiff_t)before * UNIT * 16;
+  first.y = second.y = got;
+  first.residual = NULL;
+  first.lo = -INFINITY, first.hi = INFINITY;
+  second.spans += before;
+  second.n_spans -= before;
+  second.w = (const char *)w + first.w_pass * ert_weights_bytes(weights);
+  second.w_pass = whole.w_block - first.w_pass;
+  second.begun = true;
+  second.bias = NULL;
+  for (const ert_simd *const *table = ert_simd_available(); *table; table++) {
+    (*table)->dense(&whole);
+    (*table)->dense(&first);
+    (*table)->dense(&second);
+    CHECK(memcmp(got, want, outputs * sizeof *got) == 0);
+  }
+  free(x), free(w), free(bias), free(residual), free(want), free(got);
+}
+
 static void depthwise_case(void) {
   ert_depthwise d = {.planes = (int64_t)below(3), .height = 1 + (int64_t)below(9), .width = 1 + (int64_t)below(40)};
   d.kernel_h = 1 + (int64_t)below(5), d.kernel_w = 1 + (int64_t)below(5);
@@ -144,6 +198,10 @@ static void dense(void) {
   for (int i = 0; i < 400; i++) dense_case((ert_weights)below(3));
 }
 
+static void passes(void) {
+  for (int i = 0; i < 300; i++) passes_case((ert_weights)below(3));
+}
+
 static void depthwise(void) {
   for (int i = 0; i < 400; i++) depthwise_case();
 }
@@ -154,6 +212,7 @@ static void direct(void) {
 
 int main(void) {
   RUN(dense);
+  RUN(passes);
   RUN(depthwise);
   RUN(direct);
   return 0;

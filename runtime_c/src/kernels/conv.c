@@ -5,14 +5,18 @@
 #include "kernels/activation.h"
 #include "kernels/blocked.h"
 #include "kernels/conv_plan.h"
+#include "kernels/partition.h"
 #include "kernels/simd/simd.h"
 #include "kernels/tensor.h"
 #include "kernels/weights.h"
 
 enum {
-  TILE_BLOCKS = 4,   /* output blocks finished at a time when they have parts, or pass through scratch or a function: */
-  KEPT = 768 * 1024, /* no more than have so many bytes of weights, which the second-level cache keeps meanwhile; */
-  FEW = 20, /* half as many where they are no streams and positions are fewer, as the next ones come there, too */
+  TILE_BLOCKS = 4, /* output blocks finished at a time when they have parts, or pass through scratch or a function */
+  /* Bytes of their weights that the second-level cache keeps meanwhile. If there are more, these pass by some at a time, and
+   * the sums wait in the outputs; but only whole chains do, even ones of pairs. */
+  KEPT = 768 * 1024,
+  PASS_BYTES = 512 * 1024,
+  PASS_UNIT = 2 * ERT_CHAIN,
   PART_COLUMNS = 4, /* at least of a part: narrower tiles take longer than products with zeros */
 };
 
@@ -39,15 +43,19 @@ typedef struct conv_state {
   int64_t bias_group;
   /* Outputs pass through scratch: y is planar, its groups do not start at blocks, or residual has other strides. */
   bool store_tile;
-  int64_t at_a_time; /* output blocks */
+  int64_t at_a_time;    /* output blocks */
+  int64_t pass, passes; /* rows of weights of a block that pass by at a time, and how often */
   conv_parts parts;
   int64_t period;      /* groups so far apart begin at the same lane */
-  conv_inputs *inputs; /* [period][parts of depth][of rows][of columns] */
+  conv_inputs *inputs; /* [period][parts of depth][passes][of rows][of columns] */
   ert_span spans[];
 } conv_state;
 
 /* Where scratch has the tile, or the line that is to be rounded, behind the band. */
 static size_t tile_at(const conv_state *s) { return ((size_t)s->plan.band_size * s->element + 63) / 64 * 64; }
+
+/* Floats of a tile. */
+static int64_t tile_size(const conv_state *s) { return TILE_BLOCKS * s->plan.rows * s->plan.columns * 16; }
 
 static int64_t outputs_of(ert_conv_part part) { return part.end - part.begin; }
 
@@ -75,30 +83,49 @@ static int64_t period_of(const ert_conv_plan *plan) {
   return plan->blocked ? ert_min64(plan->g.groups, 16 / ert_common_divisor(plan->g.channels, 16)) : 1;
 }
 
-/* Lists what every part sees. Returns the number of spans; these go to `spans`, and where those of each part lie to `inputs`,
- * unless both are NULL. */
-static size_t list_inputs(const ert_conv_plan *plan, const conv_parts *parts, int64_t period, ert_span *spans,
-                          conv_inputs *inputs) {
+/* Finds which of the `n` spans from `first` on, those of a part, belong to each pass. */
+static void share_inputs(const conv_state *s, size_t first, size_t n, conv_inputs *inputs) {
+  const size_t end = first + n;
+  size_t row = 0;
+  for (int64_t pass = 1; pass <= s->passes; pass++, inputs += s->parts.n[1] * s->parts.n[2]) {
+    *inputs = (conv_inputs){.first = first};
+    for (; first < end && row < (size_t)(pass * s->pass); first++) row += s->spans[first].skip + s->spans[first].count;
+    inputs->n = first - inputs->first;
+  }
+}
+
+/* Lists what every part sees in each pass, and returns the number of spans; or only counts them where there is no place for
+ * the list. */
+static size_t list_inputs(conv_state *s) {
   size_t all = 0;
-  for (int64_t group = 0; group < period; group++)
-    for (int d = 0; d < parts->n[0]; d++)
+  conv_inputs *inputs = s->inputs;
+  const conv_parts *parts = &s->parts;
+  for (int64_t group = 0; group < s->period; group++)
+    for (int d = 0; d < parts->n[0]; d++) {
       for (int h = 0; h < parts->n[1]; h++)
         for (int w = 0; w < parts->n[2]; w++) {
           const ert_conv_part *const taps[3] = {&parts->part[0][d], &parts->part[1][h], &parts->part[2][w]};
-          const size_t n = ert_conv_plan_spans(plan, taps, ert_conv_plan_lane(plan, group), spans ? spans + all : NULL);
-          if (inputs) *inputs++ = (conv_inputs){all, n};
+          const size_t n = ert_conv_plan_spans(&s->plan, taps, ert_conv_plan_lane(&s->plan, group), s->pass,
+                                               inputs ? s->spans + all : NULL);
+          if (inputs) share_inputs(s, all, n, inputs + h * parts->n[2] + w);
           all += n;
         }
+      if (inputs) inputs += s->passes * parts->n[1] * parts->n[2];
+    }
   return all;
 }
 
-/* Output blocks that are finished before the next ones are begun. */
-static int64_t blocks_at_a_time(const conv_state *s) {
-  if (!s->store_tile && !s->finish.function && s->parts.n[1] * s->parts.n[2] == 1) return s->plan.blocks;
-  const int64_t bytes = ert_max64(s->w.block * (int64_t)ert_weights_bytes(s->weights), 1);
-  const int64_t kept = KEPT / bytes;
-  if (s->plan.rows * s->plan.columns < FEW && kept < ERT_DENSE_STREAMS) return ert_max64(kept / 2, 1);
-  return ert_clamp64(kept, 2, TILE_BLOCKS);
+/* Where a second-level cache cannot keep the weights of some blocks while all their positions are computed, these are computed
+ * together from a part of the weights at a time. */
+static void cut_weights(conv_state *s) {
+  const int64_t rows = (int64_t)s->plan.weights, row = 16 * ert_weights_bytes(s->weights);
+  const int64_t bytes = ert_min64(TILE_BLOCKS, s->plan.blocks) * row * rows;
+  s->pass = ert_max64(rows, 1);
+  if (bytes > KEPT && s->plan.rows * s->plan.columns > 1) {
+    const int64_t passes = ert_ceil_divide(bytes, PASS_BYTES);
+    s->pass = ert_ceil_divide(rows, passes * PASS_UNIT) * PASS_UNIT;
+  }
+  s->passes = ert_max64(ert_ceil_divide(rows, s->pass), 1);
 }
 
 static edgert_status prepare(ert_prepare *p, bool rounded) {
@@ -113,35 +140,44 @@ static edgert_status prepare(ert_prepare *p, bool rounded) {
   const bool aligned = y.blocked && (g.groups == 1 || g.filters % 16 == 0);
   const bool joined =
       ert_positions_joined(&x, g.in) && ert_positions_joined(&y, g.out) && ert_positions_joined(&residual, g.out);
-  ert_conv_plan plan;
-  conv_state *s;
   const ert_conv_inputs read = lines ? ERT_CONV_LINES : rounded ? ERT_CONV_COPIED : ERT_CONV_IN_PLACE;
+  ert_conv_plan plan;
   if (!ert_conv_plan_make(&g, &x, joined, p->workers, read, &plan))
     return ert_reject(p, "inputs of one output row", "fewer bytes than memory can have", "more");
   const double positions = (double)plan.rows * (double)plan.columns;
   ERT_TRY(ert_conv_expect_worth(p, plan.band_size, positions * (double)g.filters * (double)plan.weights));
-  const conv_parts parts = parts_of(&plan);
-  const int64_t period = period_of(&plan), n_inputs = period * parts.n[0] * parts.n[1] * parts.n[2];
-  const size_t spans_bytes = list_inputs(&plan, &parts, period, NULL, NULL) * sizeof *s->spans;
-  ERT_TRY(ert_state(p, sizeof *s + spans_bytes + (size_t)n_inputs * sizeof *s->inputs, (void **)&s));
-  s->plan = plan;
-  s->simd = p->simd;
-  s->weights = ert_weights_of(p->step->in[1]);
-  s->rounded = rounded;
-  s->element = rounded ? p->simd->bf16_bytes : sizeof(float);
-  s->x = x, s->y = y, s->residual = residual;
-  s->w = ert_weight_strides_of(p->step->in[1]);
-  s->bias_group = bias ? ert_stride(bias, 0) : 0;
-  s->store_tile = !aligned || residual.row != y.row || residual.channel != y.channel;
   ert_activation activation;
   ERT_TRY(ert_activation_read(p, &activation));
-  s->finish = ert_finish_of(activation);
-  s->parts = parts;
-  s->at_a_time = blocks_at_a_time(s);
-  s->period = period;
+  conv_state found = {
+      .plan = plan,
+      .simd = p->simd,
+      .weights = ert_weights_of(p->step->in[1]),
+      .rounded = rounded,
+      .element = rounded ? p->simd->bf16_bytes : sizeof(float),
+      .finish = ert_finish_of(activation),
+      .x = x,
+      .y = y,
+      .residual = residual,
+      .w = ert_weight_strides_of(p->step->in[1]),
+      .bias_group = bias ? ert_stride(bias, 0) : 0,
+      .store_tile = !aligned || residual.row != y.row || residual.channel != y.channel,
+      .parts = parts_of(&plan),
+      .period = period_of(&plan),
+  };
+  cut_weights(&found);
+  const conv_parts *parts = &found.parts;
+  const bool add = p->step->n_in > 3, in_passes = found.passes > 1;
+  found.store_tile |= add && in_passes; /* sums wait apart from what is added to them */
+  const bool whole = parts->n[1] * parts->n[2] == 1 && !found.store_tile && !found.finish.function && !in_passes;
+  found.at_a_time = whole ? plan.blocks : TILE_BLOCKS;
+  const int64_t n_inputs = found.period * parts->n[0] * found.passes * parts->n[1] * parts->n[2];
+  const size_t spans_bytes = list_inputs(&found) * sizeof *found.spans;
+  conv_state *s;
+  ERT_TRY(ert_state(p, sizeof *s + spans_bytes + (size_t)n_inputs * sizeof *s->inputs, (void **)&s));
+  *s = found;
   s->inputs = (conv_inputs *)(void *)((char *)s->spans + spans_bytes);
-  list_inputs(&s->plan, &s->parts, period, s->spans, s->inputs);
-  const int64_t tile = s->store_tile ? TILE_BLOCKS * plan.rows * plan.columns * 16 : 0;
+  list_inputs(s);
+  const int64_t tile = s->store_tile ? tile_size(s) * (add && in_passes ? 2 : 1) : 0;
   p->step->scratch_bytes = tile_at(s) + (size_t)ert_max64(tile, plan.line ? plan.row : 0) * sizeof(float);
   p->step->tasks = g.batch * g.groups * plan.g.out[0] * plan.row_bands * plan.column_bands * plan.runs;
   return EDGERT_OK;
@@ -228,14 +264,34 @@ static void multiply_part(const conv_state *s, const ert_conv_task *t, const ert
   (s->rounded ? s->simd->dense_bf16 : s->simd->dense)(&d);
 }
 
+/* What the products of a pass have to do. */
+static ert_dense in_pass(const conv_state *s, const ert_dense *all, int64_t pass) {
+  ert_dense d = *all;
+  const int64_t row = pass * s->pass;
+  d.w = (const char *)d.w + row * 16 * ert_weights_bytes(s->weights);
+  d.w_pass = ert_min64(s->pass, (int64_t)s->plan.weights - row) * 16;
+  d.begun = pass > 0;
+  if (d.begun) d.bias = NULL;
+  if (pass + 1 == s->passes) return d;
+  d.residual = NULL;
+  d.lo = -INFINITY;
+  d.hi = INFINITY;
+  return d;
+}
+
 /* Computes some blocks of a band. */
 static void multiply(const conv_state *s, const ert_conv_task *t, const ert_dense *d) {
   const conv_parts *parts = &s->parts;
+  const int64_t each = parts->n[1] * parts->n[2];
   int64_t depth = 0;
   while (t->depth < parts->part[0][depth].begin || t->depth >= parts->part[0][depth].end) depth++;
-  const conv_inputs *inputs = s->inputs + (t->group % s->period * parts->n[0] + depth) * parts->n[1] * parts->n[2];
-  for (int h = 0; h < parts->n[1]; h++)
-    for (int w = 0; w < parts->n[2]; w++) multiply_part(s, t, d, &parts->part[1][h], &parts->part[2][w], *inputs++);
+  const conv_inputs *inputs = s->inputs + (t->group % s->period * parts->n[0] + depth) * s->passes * each;
+  for (int64_t pass = 0; pass < s->passes; pass++) {
+    const ert_dense some = s->passes > 1 ? in_pass(s, d, pass) : *d;
+    for (int h = 0; h < parts->n[1]; h++)
+      for (int w = 0; w < parts->n[2]; w++)
+        multiply_part(s, t, &some, &parts->part[1][h], &parts->part[2][w], *inputs++);
+  }
   ert_finish_stored(&s->finish, s->simd, d->y, d->blocks, d->y_block, d->rows, d->y_row, d->pixels * 16);
 }
 
@@ -249,9 +305,12 @@ static void run_through_tile(const conv_state *s, const ert_conv_task *t, int64_
   d->y = tile;
   d->y_row = t->columns * 16;
   d->y_block = t->rows * d->y_row;
-  d->residual = residual ? tile : NULL;
   const ert_blocks blocks = {tile, d->y_block, 16};
-  if (residual) ert_gather_channels(residual, &s->residual, filter, filters, t->rows, t->columns, blocks);
+  if (residual) {
+    const ert_blocks added = {s->passes > 1 ? tile + tile_size(s) : tile, d->y_block, 16};
+    ert_gather_channels(residual, &s->residual, filter, filters, t->rows, t->columns, added);
+    d->residual = added.data;
+  }
   multiply(s, t, d);
   ert_scatter_channels(blocks, y, &s->y, filter, filters, t->rows, t->columns);
 }

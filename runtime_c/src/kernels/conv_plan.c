@@ -189,22 +189,37 @@ ert_conv_task ert_conv_task_at(const ert_conv_plan *plan, int64_t task) {
   return t;
 }
 
-/* Appends a span of inputs that meet the weights from `row` on, those before `end` having been met or skipped. */
-static void append(ert_span *spans, size_t *n, size_t *end, size_t row, int64_t offset, int64_t count) {
-  for (size_t chain = (*end / ERT_CHAIN + 1) * ERT_CHAIN; chain <= row; *end = chain, chain += ERT_CHAIN, ++*n)
-    if (spans) spans[*n] = (ert_span){offset, 0, chain - *end};
-  if (spans) spans[*n] = (ert_span){offset, (size_t)count, row - *end};
-  *end = row + (size_t)count;
-  ++*n;
+/* A list of spans in the making. */
+typedef struct span_list {
+  ert_span *spans; /* or NULL */
+  size_t n;
+  int64_t end; /* rows of weights up to the end of the last span */
+  int64_t pass;
+} span_list;
+
+static void append(span_list *list, int64_t offset, int64_t count, int64_t skip) {
+  if (list->spans) list->spans[list->n] = (ert_span){offset, (size_t)count, (size_t)skip};
+  list->n++;
+  list->end += skip + count;
 }
 
-size_t ert_conv_plan_spans(const ert_conv_plan *plan, const ert_conv_part *const parts[3], int64_t lane,
+/* Appends the inputs that meet the weights from `row` on, those before having been met or skipped. */
+static void append_inputs(span_list *list, int64_t row, int64_t offset, int64_t count) {
+  for (int64_t chain = (list->end / ERT_CHAIN + 1) * ERT_CHAIN; chain <= row; chain += ERT_CHAIN)
+    append(list, offset, 0, chain - list->end);
+  for (int64_t end = row + count, some; row < end; row += some, offset += some) {
+    some = ert_min64(end - row, list->pass - row % list->pass);
+    append(list, offset, some, row - list->end);
+  }
+}
+
+size_t ert_conv_plan_spans(const ert_conv_plan *plan, const ert_conv_part *const parts[3], int64_t lane, int64_t pass,
                            ert_span *spans) {
   const ert_conv_geometry *g = &plan->g;
   const int64_t plane = plan->plane * (plan->gather ? 1 : g->dilation[0]); /* between taps */
   const int64_t channels = plan->line ? plan->line : g->channels, taps = plan->line ? 1 : g->kernel[2];
   const int64_t first = plan->line ? 0 : parts[2]->first, last = plan->line ? 1 : parts[2]->last;
-  size_t n = 0, end = 0; /* rows of weights up to the end of the last span */
+  span_list list = {.spans = spans, .pass = pass};
   for (int64_t c = 0; c < channels; c += 16) {
     const int64_t count = ert_min64(16, channels - c);
     const int64_t here = ert_min64(count, 16 - lane);                             /* the others are in the next block */
@@ -214,10 +229,10 @@ size_t ert_conv_plan_spans(const ert_conv_plan *plan, const ert_conv_part *const
         for (int64_t w = first; w < last; w += joined ? last - first : 1) {
           const int64_t at = d * plane + h * g->dilation[1] * plan->row + w * g->dilation[2] * plan->lanes;
           const int64_t tap = (d * g->kernel[1] + h) * taps + w, block = (lane + c) / 16 * plan->block + at;
-          const size_t row = (size_t)(c * g->kernel[0] * g->kernel[1] * taps + tap * count);
-          append(spans, &n, &end, row, block + lane, joined ? here * (last - first) : here);
-          if (here < count) append(spans, &n, &end, end, block + plan->block, count - here);
+          const int64_t row = c * g->kernel[0] * g->kernel[1] * taps + tap * count;
+          append_inputs(&list, row, block + lane, joined ? here * (last - first) : here);
+          if (here < count) append_inputs(&list, list.end, block + plan->block, count - here);
         }
   }
-  return n;
+  return list.n;
 }

@@ -95,7 +95,7 @@ static edgert_status cut(ert_prepare *p, const ert_conv_geometry *geometry, cons
   ERT_TRY(ert_conv_expect_worth(p, plan.band_size, positions * (double)g.filters * (double)plan.weights));
   const ert_conv_part all[3] = {ert_conv_whole(&plan.g, 0), ert_conv_whole(&plan.g, 1), ert_conv_whole(&plan.g, 2)};
   const ert_conv_part *const taps[3] = {&all[0], &all[1], &all[2]};
-  const size_t n_spans = ert_conv_plan_spans(&plan, taps, 0, NULL);
+  const size_t n_spans = ert_conv_plan_spans(&plan, taps, 0, INT64_MAX, NULL);
   const size_t n_ranges = together > 1 ? (size_t)plan.blocks : 0, spans_bytes = n_spans * sizeof *s->spans;
   ERT_TRY(ert_state(p, sizeof *s + spans_bytes + n_ranges * sizeof *s->ranges, (void **)&s));
   s->plan = plan;
@@ -109,7 +109,7 @@ static edgert_status cut(ert_prepare *p, const ert_conv_geometry *geometry, cons
   s->integer = integer;
   s->pad = (uint8_t)pad;
   s->n_spans = n_spans;
-  ert_conv_plan_spans(&s->plan, taps, 0, s->spans);
+  ert_conv_plan_spans(&s->plan, taps, 0, INT64_MAX, s->spans);
   if (n_ranges > 0) {
     s->ranges = (ert_i8_range *)(void *)(s->spans + n_spans);
     find_ranges(s, g.filters / together, s->channels / together);

@@ -21,9 +21,9 @@ __all__ = ["Geometry", "bands_of", "conv_seconds", "geometry"]
 
 _BAND = 128 * 1024  # floats of the inputs of a band
 _LEAST_COLUMNS = 56  # of a band that is part of a row
-_TILE_BLOCKS = 4  # output blocks finished at a time in parts or through scratch, no more than
-_KEPT = 768 * 1024  # have so many bytes of weights;
-_STREAMS, _FEW = 3, 20  # where these are fewer, and positions, too, half as many
+_TILE_BLOCKS = 4  # output blocks finished at a time in parts or through scratch;
+_KEPT = 768 * 1024  # if these have more bytes of weights,
+_PASS = 512 * 1024  # no more pass by at a time
 _PART_COLUMNS = 4  # at least of a part
 _PARTS = 7  # at most, along a dimension
 _LINED = 0.7  # cycles to put an input beside those of other channels
@@ -134,20 +134,22 @@ def conv_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> 
         parts = [(outputs, of_rows * count / g.kernel[2]) for outputs, count in cut]
     in_parts = high < g.out[1] * g.kernel[1] or len(parts) > 1
     at_a_time = blocks
-    if through or late or in_parts:
-        kept = int(_KEPT // max(taps * row, 1.0))
-        few = height * width < _FEW and kept < _STREAMS
-        at_a_time = min(blocks, max(kept // 2, 1) if few else max(kept, 2), _TILE_BLOCKS)
+    together = min(blocks, _TILE_BLOCKS) * taps * row
+    passes = -(-together // _PASS) if together > _KEPT and height * width > 1 else 1.0
+    if through or late or in_parts or passes > 1:
+        at_a_time = min(blocks, _TILE_BLOCKS)
     times = blocks / at_a_time * repeats * rows * columns / (height * width)
 
     def work_of(distance: float) -> float:
         taps, row, speed = products
-        total, fetch = 0.0, at_a_time * taps * row  # all weights: what one row does not see, another one does
+        of_pass = at_a_time * taps * row / passes
+        total, fetch = 0.0, of_pass  # all weights: what one row does not see, another one does
         for outputs, share in parts:
-            busy = dense_seconds(at, height, outputs, at_a_time, share * taps, share * spans, distance, row, speed)
+            each = share * taps / passes, share * spans / passes
+            busy = dense_seconds(at, height, outputs, at_a_time, *each, distance, row, speed)
             total += max(busy, at.moved(fetch, distance))
-            fetch, distance = 0.0, at_a_time * taps * row
-        return total
+            fetch, distance = 0.0, of_pass
+        return passes * total
 
     total = times * work_of(distances[1])
     if bands > 1:

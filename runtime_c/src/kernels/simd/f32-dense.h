@@ -136,6 +136,11 @@ ERT_INLINE void dense_tile(const ert_dense *d, const void *x, const char *w, con
 #pragma GCC unroll 14
     for (int p = 0; p < P; p++) acc[p][v] = start;
   }
+  if (d->begun) {
+    const float *begun = d->y + y_at;
+    DENSE_EACH(p, v) total[p][v] = vload(begun + dense_at(d, p, v));
+    first = false;
+  }
   const ptrdiff_t stride = d->x_pixel;
   const ptrdiff_t w_block = d->w_block * (kind == ERT_WEIGHTS_F32 ? 4 : 2);
   for (const ert_span *span = d->spans, *end = span + d->n_spans; span < end; span++) {
@@ -264,8 +269,9 @@ static const struct dense_width *dense_width_for(size_t pixels, size_t blocks, p
 
 /* Bytes of the next blocks' weights that each step of `tiles` of so many blocks asks for, whose own are `bytes`: enough for
  * all of them where there are few tiles. A single tile of several blocks, or of one position, streams through its own weights
- * in as many places as processors foresee, which is fastest with nothing else. */
+ * in as many places as processors foresee, which is fastest with nothing else; as does the first tile of a pass. */
 static ptrdiff_t dense_ahead(const ert_dense *d, size_t tiles, size_t blocks, size_t bytes) {
+  if (d->w_pass > 0) return 0;
   const size_t positions = d->rows * d->pixels, share = (bytes / 64 + tiles - 1) / tiles * 64;
   if (tiles == 1 && (positions == 1 || blocks >= ERT_DENSE_STREAMS)) return 0;
   return positions >= DENSE_FEW ? 64 : share < 128 ? 128 : (ptrdiff_t)share;
@@ -274,10 +280,11 @@ static ptrdiff_t dense_ahead(const ert_dense *d, size_t tiles, size_t blocks, si
 /* While the tiles of some blocks are computed, the weights of the next blocks are fetched into the second-level cache: line by
  * line, so that they arrive long before the first tile that streams through them. */
 ERT_INLINE void dense_products(const ert_dense *d, int kind) {
-  const ptrdiff_t w_block = d->w_block * (kind == ERT_WEIGHTS_F32 ? 4 : 2);
+  const ptrdiff_t bytes = kind == ERT_WEIGHTS_F32 ? 4 : 2, w_block = d->w_block * bytes;
   const ptrdiff_t row_bytes = kind == ERT_WEIGHTS_F16 || kind == ERT_WEIGHTS_BF16 ? 32 : 64;
+  const ptrdiff_t pass = d->w_pass > 0 ? d->w_pass * bytes : w_block;
   for (size_t block = 0; block < d->blocks;) {
-    const struct dense_width *width = dense_width_for(d->pixels, d->blocks - block, w_block);
+    const struct dense_width *width = dense_width_for(d->pixels, d->blocks - block, pass);
     const float *bias = d->bias ? d->bias + block * 16 : NULL;
     const char *w = (const char *)d->w + (ptrdiff_t)block * w_block;
     const char *ahead = w + (ptrdiff_t)width->blocks * w_block;

@@ -13,18 +13,20 @@ static float dense_weight(const void *w, ert_weights weights, size_t row, size_t
   return ((const float *)w)[row * 16 + lane];
 }
 
-static float dense_sum(const ert_dense *d, const float *x, const void *w, size_t lane, float sum) {
-  float total = 0.0f;
+static float dense_sum(const ert_dense *d, const float *x, const void *w, size_t lane, float sum, const float *begun) {
+  float total = begun ? *begun : 0.0f;
+  bool first = !begun;
   size_t products = 0;
   for (const ert_span *span = d->spans; span < d->spans + d->n_spans; span++)
     for (size_t i = 0; i < span->skip + span->count; i++) {
       if (i >= span->skip)
         sum += x[span->offset + (ptrdiff_t)(i - span->skip)] * dense_weight(w, d->weights, products, lane);
       if (++products % ERT_CHAIN != 0) continue;
-      total = products == ERT_CHAIN ? sum : total + sum;
+      total = first ? sum : total + sum;
       sum = 0.0f;
+      first = false;
     }
-  return products < ERT_CHAIN ? sum : sum + total;
+  return first ? sum : sum + total;
 }
 
 static void dense_pixel(const ert_dense *d, size_t row, size_t pixel, size_t block) {
@@ -33,7 +35,8 @@ static void dense_pixel(const ert_dense *d, size_t row, size_t pixel, size_t blo
   const char *w = (const char *)d->w + (ptrdiff_t)block * d->w_block * ert_weights_bytes(d->weights);
   for (int lane = 0; lane < 16; lane++) {
     const float start = d->bias ? d->bias[block * 16 + (size_t)lane] : 0.0f;
-    float y = dense_sum(d, (const float *)d->x + x_at, w, (size_t)lane, start);
+    const float *begun = d->begun ? d->y + y_at + lane : NULL;
+    float y = dense_sum(d, (const float *)d->x + x_at, w, (size_t)lane, start, begun);
     if (d->residual) y += d->residual[y_at + lane];
     if (y < d->lo) y = d->lo;
     if (y > d->hi) y = d->hi;

@@ -42,9 +42,11 @@ typedef struct ert_dense {
   const void *w;     /* [blocks][rows of weights][16] */
   ptrdiff_t w_block; /* rows of weights * 16 */
   ert_weights weights;
+  ptrdiff_t w_pass;  /* those that the spans meet, whole chains, if these are not all of a block; else 0 */
+  bool begun;        /* earlier passes have put their sums, and the bias, to y */
   const float *bias; /* [blocks][16], or NULL */
   float *y;
-  const float *residual; /* strides of y; may be y itself; or NULL */
+  const float *residual; /* strides of y; may be y itself unless that is begun; or NULL */
   ptrdiff_t y_pixel, y_row, y_block;
   size_t rows, pixels, blocks;
   float lo, hi; /* limits of the outputs; may be infinite */
