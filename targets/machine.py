@@ -27,6 +27,7 @@ class Efficiency:
     """What part of the time that a core's peaks allow each family of kernels reaches when all data is in its caches."""
 
     dense: float  # products with packed weights: convolution, matrix products
+    winograd: float  # Winograd's convolution: its transforms, and products of few channels at a time
     sparse: float  # products that go along streams of weights other than zero
     unrolled: float  # products whose weights become instructions
     depthwise: float

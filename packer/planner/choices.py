@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from packer.ir import Box, Graph, TensorType, extents_of
 from packer.ir.ops import Binary, Concat, Conv, Dependence, Expand, Part, Reshape, Slice, Tile, Transpose
 from packer.planner.bands import bandable
-from packer.planner.costs import Costs
+from packer.planner.costs import Costs, work_of
 from packer.planner.cuts import Cut, Cuts
 from packer.planner.places import Places
 from packer.planner.split import SHARED, Piece, Split, balanced, splits
-from targets.base import Form, Layout, TargetError, Work, block_grain, stored_bytes
+from targets.base import Form, Layout, Target, TargetError, Work, block_grain, stored_bytes
 
 __all__ = ["Choice", "Term", "choices_of"]
 
@@ -117,10 +117,12 @@ class _Nodes:
         self.cuts = Cuts(graph, costs, self.speeds)
         self.wanted: dict[int, dict[tuple[Piece, ...], tuple[Split, int]]] = {}  # by node: tiles consumers would take
         self.sizes: dict[tuple[int, int], tuple[list[int], int]] = {}  # by numbers of work and form
+        self.touched: dict[str, int] = {}  # in a run of the network, by implementation
         self.in_bands: dict[tuple[int, int], bool] = {}  # by node and axis
 
     def build(self, forms: Sequence[tuple[Form, ...]]) -> list[tuple[Choice, ...]]:
         self.places = Places(self.graph, self.target, forms)
+        self.touched = _touched(self.graph, self.target, forms)
         found = [self.of(v, forms[v]) for v in reversed(range(len(forms)))]
         return found[::-1]
 
@@ -214,7 +216,8 @@ class _Nodes:
             elif work.constant[i] and (streams_in or streams_out):
                 distances.append(own[i] + around)  # of the tile before
             elif work.constant[i]:
-                distances.append(max(own[i], self.traffic[-1] // active))
+                touched = self.touched.get(form.implementation, self.traffic[-1])
+                distances.append(max(own[i], touched // active))
             elif streams_in and i == 0:
                 distances.append(around)
             else:
@@ -413,6 +416,21 @@ def _tiles(piece: Piece, count: int, unit: int) -> list[Piece]:
         found.append(Piece(piece.core, (*piece.box[:TILE_AXIS], (at, until), *piece.box[TILE_AXIS + 1 :])))
         at = until
     return found
+
+
+def _touched(graph: Graph, target: Target, forms: Sequence[tuple[Form, ...]]) -> dict[str, int]:
+    """Bytes of weights and outputs that a run touches, by the implementation of a node's form: as long as the others
+    have not chosen, all that can store their weights as that implementation does are taken to do so."""
+    found: dict[str, float] = {}
+    total = _traffic(graph)[-1]
+    for node, own in zip(graph.nodes, forms, strict=True):
+        work = work_of(graph, node)
+        weights = work.inputs[1] if len(work.inputs) > 1 else None
+        for form in {form.implementation: form for form in own}.values():
+            stored = target.weights(work, form)
+            if stored > 0 and weights is not None:
+                found[form.implementation] = found.get(form.implementation, total) + stored - weights.bytes
+    return {implementation: int(bytes) for implementation, bytes in found.items()}
 
 
 def _traffic(graph: Graph) -> list[int]:

@@ -17,6 +17,12 @@ Signature = str
 _DENSE = 0.9  # all parts of weights of more non-zeros are alike
 
 
+def _rounded(distance: int) -> int:
+    """Up to an eighth more, so that few distances differ."""
+    unit = max(distance.bit_length() - 4, 0)
+    return -(-distance >> unit) << unit
+
+
 def work_of(graph: Graph, node: Node, part: Part | None = None) -> Work:
     """A node, or a part of it, as an operator over tensors of its own."""
     constant = tuple(name is not None and graph.constant(name) is not None for name in node.inputs)
@@ -106,7 +112,7 @@ class Costs:
         """Time of `work` in `form` (which have these numbers) on one of `active` busy cores, its operands touched
         `distances` bytes ago."""
         speed = self._speeds[core]
-        rounded = tuple([1 << (distance - 1).bit_length() if distance > 0 else 0 for distance in distances])
+        rounded = tuple([_rounded(distance) for distance in distances])
         key = (numbers, rounded, speed, active)
         found = self._seconds.get(key)
         if found is None:

@@ -348,6 +348,7 @@ def _families() -> dict[str, tuple[_Task, ...]]:
     image, blocked, planar = _f32(1, 64, 28, 28), Form((BLOCK16,), (BLOCK16,)), Form((PLANAR,), (PLANAR,))
     return {
         "dense": (_dense(),),
+        "winograd": _winograd(),
         "sparse": _sparse("sparse"),
         "depthwise": (_depthwise(image, 3),),
         "pool": ((_work(Pool("max", (3, 3), (2, 2), (1, 1, 1, 1), (1, 1)), (image,)), blocked),),
@@ -361,6 +362,11 @@ def _families() -> dict[str, tuple[_Task, ...]]:
 
 def _dense() -> _Task:
     return _convolution(64, 28, 3, 1.0, "packed", BLOCK16)
+
+
+def _winograd() -> tuple[_Task, ...]:
+    sizes = (16, 32), (64, 28), (256, 14)
+    return tuple(_convolution(*size, 3, 1.0, "winograd4", BLOCK16) for size in sizes)
 
 
 def _sparse(implementation: str) -> tuple[_Task, ...]:

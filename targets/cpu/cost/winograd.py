@@ -62,12 +62,12 @@ def winograd_seconds(work: Work, form: Form, distances: Sequence[float], at: At)
         cycles = _PACE[lean] * bands * taps * shapes * blocks / wide * products
         if lean:
             cycles += bands * blocks * g.channels * vectors * _KERNEL[tile]
-        busy = cycles * at.cycle / at.efficiency.dense
+        busy = cycles * at.cycle / at.efficiency.winograd
     weights = (9 if lean else taps) * blocks * g.channels * stored_type(form.implementation).bytes * 16.0
     fetch = at.moved(weights, distances[1]) + (bands - 1) * at.moved(weights, weights + band * one)
 
     kept = at.reach(band * one)[0]  # a byte of transformed inputs and products, written and read
-    turn, keep = at.cycle / at.efficiency.dense / at.fma, taps * 64.0 * 2 * kept
+    turn, keep = at.cycle / at.efficiency.winograd / at.fma, taps * 64.0 * 2 * kept / at.efficiency.winograd
     rounding = taps * _ROUND if pairs else 0.0
     forward = tiles * inside * (vectors * (_FORWARD[tile] + rounding) * turn + keep * element / 4)
     back = tiles * blocks * (vectors * _BACK[tile] * turn + keep)

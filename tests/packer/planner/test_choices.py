@@ -17,6 +17,7 @@ from packer.planner.schedule import schedule
 from packer.planner.select import sample
 from targets.base import Form, Target, resolve
 from targets.cpu import CpuTarget
+from targets.machine import Machine
 from tests.packer.planner.prove import prove
 from tests.packer.planner.test_plan import chain
 
@@ -58,6 +59,17 @@ def test_rows_are_cut_between_tiles() -> None:
         elif choice.split.name == "H2":
             assert choice.form.grain == ()
             assert rows == [(0, 14), (14, 28)]
+
+
+def test_transformed_weights_fill_a_cache_together() -> None:
+    """Those of two 3x3 layers stay in the third cache, 19 MB; of four they would come from memory."""
+    machine = target().on(Machine.load("zen4-server"))
+
+    def algorithms(layers: int) -> set[str]:
+        return {choice.form.implementation for choice in make_plan(chain(7, 256, *[3] * layers), machine).choices}
+
+    assert algorithms(2) == {"winograd4"}
+    assert algorithms(4) == {"winograd2"}
 
 
 @pytest.mark.parametrize("seed", range(24))

@@ -48,6 +48,11 @@ def test_the_model_answers_for_what_was_not_measured() -> None:
     assert seconds(measured, 0, 1) == seconds(model, 0, 1)
 
 
+def test_distances_are_told_apart_where_a_cache_ends() -> None:
+    near, far = (0, 17 << 20, 0), (0, 24 << 20, 0)
+    assert seconds(costs("zen4-server", {}), 0, 1, near) < seconds(costs("zen4-server", {}), 0, 1, far)
+
+
 def test_work_tells_how_dense_its_weights_are() -> None:
     def work(zeros: int) -> Work:
         weights = np.arange(1000, dtype=np.float32).reshape(10, 100)

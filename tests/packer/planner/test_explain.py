@@ -45,7 +45,8 @@ def random_plans() -> Iterator[Plan]:
 
 
 def streaming(cores: int, gbps: float) -> Plan:
-    """The plan of two convolutions with much between them, on a machine without a third cache, with memory so fast."""
+    """The plan of two convolutions with much between them, on a machine without a third cache, whose memory is so fast,
+    shared by all cores."""
     kinds = tuple(replace(core, dram_gbps=gbps) for core in TARGET.machine.cores)
     return make_plan(wide(), TARGET.on(replace(TARGET.machine, cores=kinds, l3_bytes=0, dram_gbps=gbps)), cores)
 
@@ -154,7 +155,7 @@ def test_what_streams_is_compared_with_what_does_not() -> None:
 @pytest.mark.parametrize("cores", [1, 2])
 def test_nothing_streams_where_memory_is_as_fast_as_the_cache(cores: int) -> None:
     """Tiles would have to change their layout in turn, and save nothing."""
-    first, second = streaming(cores, 200.0).choices
+    first, second = streaming(cores, 200.0 * cores).choices
     assert not first.streams_out
     assert not second.takes
 
