@@ -6,12 +6,12 @@
 #include "kernels/linear_rows.h"
 #include "kernels/partition.h"
 #include "kernels/sparse_geometry.h"
+#include "kernels/transpose.h"
 #include "kernels/weights.h"
 
 enum {
   TILE = 4096, /* inputs whose entries follow each other */
   BLOCK = 16,  /* columns that have one start */
-  LANES = 4,   /* rows that are computed together */
   COLUMN = 11, /* entries that a column in a tile takes as long as, to begin and to end it */
 };
 
@@ -94,6 +94,11 @@ static int64_t work_of(const void *of, int64_t block) {
   return work;
 }
 
+/* Rows that are computed together. */
+static int64_t lanes_of(int64_t rows, int64_t values) {
+  return rows == 1 ? 1 : rows <= 4 || values > 1 ? 4 : rows <= 8 ? 8 : 16;
+}
+
 static edgert_status sparse_prepare(ert_prepare *p) {
   ert_linear_rows r;
   int64_t together, deep;
@@ -102,7 +107,7 @@ static edgert_status sparse_prepare(ert_prepare *p) {
   if (r.rows == 0) return EDGERT_OK;
   sparse_state *s;
   const int64_t blocks = ert_ceil_divide(r.columns, BLOCK);
-  const int64_t lanes = r.rows == 1 ? 1 : LANES, bands = ert_ceil_divide(r.rows, lanes);
+  const int64_t lanes = lanes_of(r.rows, together * deep), bands = ert_ceil_divide(r.rows, lanes);
   const double products = (double)r.rows * (double)p->step->in[1]->elements;
   const int64_t runs = ert_min64(ert_pieces(bands, products, p->workers), blocks);
   ERT_TRY(ert_state(p, sizeof *s + (size_t)runs * sizeof *s->ends, (void **)&s));
@@ -135,16 +140,17 @@ static edgert_status sparse_prepare(ert_prepare *p) {
 /* Rows [row, row + rows) of x as [depth][lanes]. */
 static void copy_band(const ert_step *step, int64_t row, int64_t rows, float *copy) {
   const sparse_state *s = step->state;
-  const int64_t lanes = s->lanes;
+  const int64_t lanes = s->lanes, depth = s->r.depth;
   ert_cursor c;
-  if (rows < lanes) memset(copy, 0, (size_t)(s->r.depth * lanes) * sizeof(float));
+  if (rows < lanes) memset(copy, 0, (size_t)(depth * lanes) * sizeof(float));
   ert_walk_seek(&s->r.walk, row, &c);
-  for (int64_t r = 0; r < rows; r++, ert_walk_advance(&s->r.walk, &c, 1)) {
+  for (int64_t r = 0, n; r < rows; r += n, ert_walk_advance(&s->r.walk, &c, n)) {
     const float *x = (const float *)step->in[0]->data + c.offset[0];
+    n = ert_min64(ert_walk_left(&s->r.walk, &c), rows - r);
     if (lanes == 1)
-      memcpy(copy, x, (size_t)s->r.depth * sizeof(float));
+      memcpy(copy, x, (size_t)depth * sizeof(float));
     else
-      for (int64_t i = 0; i < s->r.depth; i++) copy[i * lanes + r] = x[i];
+      ert_transpose(copy + r, lanes, x, s->r.walk.stride[0][s->r.walk.rank - 1], depth, n, sizeof(float));
   }
 }
 
@@ -154,10 +160,12 @@ static void store_band(const ert_step *step, int64_t row, int64_t rows, int64_t 
   const sparse_state *s = step->state;
   ert_cursor c;
   ert_walk_seek(&s->r.walk, row, &c);
-  for (int64_t r = 0; r < rows; r++, ert_walk_advance(&s->r.walk, &c, 1)) {
+  for (int64_t r = 0, n; r < rows; r += n, ert_walk_advance(&s->r.walk, &c, n)) {
     float *y = (float *)step->out[0]->data + c.offset[1] + first;
-    for (int64_t k = 0; k < columns; k++) y[k] = sums[k * s->lanes + r];
-    ert_linear_activate(&s->r, s->simd, y, columns);
+    const int64_t pitch = s->r.walk.stride[1][s->r.walk.rank - 1];
+    n = ert_min64(ert_walk_left(&s->r.walk, &c), rows - r);
+    ert_transpose(y, pitch, sums + r, s->lanes, n, columns, sizeof(float));
+    for (int64_t i = 0; i < n; i++) ert_linear_activate(&s->r, s->simd, y + i * pitch, columns);
   }
 }
 

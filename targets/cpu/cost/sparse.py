@@ -28,7 +28,9 @@ __all__ = [
 _PLACE = 1.1  # bytes that tell where a non-zero is, counts included
 _READ, _WRITTEN = 0.3, 0.5  # what part of moving inputs and outputs does not hide behind computing
 _ENTRY = {1: 1.1, 4: 1.4}  # cycles of an entry of a matrix times one row, by its values
-_ROWS, _ENTRY_OF_ROWS = 4, 1.35  # rows that are computed together, and cycles of a single entry then
+_ROWS = 4, 8, 16  # that are computed together; of entries of four, and of masks, the fewest
+# Cycles of a single entry then: of whatever rows, of each, and of each vector but one.
+_ENTRY_OF_ROWS, _OF_ROW, _OF_VECTOR = 1.07, 0.07, 0.5
 _BLOCK_OF_ROWS, _PRODUCTS = 1.0, 17.6  # of an entry of four: of whatever vectors, and of a vector of one float
 _SPILLED = 0.6  # cycles that an entry takes longer if the inputs of a tile exceed the first cache
 _TILE = 12.0  # cycles of a row to go on to the next tile
@@ -69,8 +71,11 @@ def linear_sparse_seconds(work: Work, form: Form, distances: Sequence[float], at
     rows, nonzeros, size = y.elements // max(columns, 1), work.density * b.elements, work.block.size
     bands, entry = rows, _ENTRY[size]
     if rows > 1:
-        bands, entry = -(-rows // _ROWS), _ENTRY_OF_ROWS if size == 1 else _BLOCK_OF_ROWS + _PRODUCTS / at.lanes
-        if 4 * _ROWS * min(depth, MATRIX_CHANNELS) > at.levels[0][0]:
+        together = _ROWS[0] if size > 1 else next((lanes for lanes in _ROWS if lanes >= rows), _ROWS[-1])
+        bands, entry = -(-rows // together), _BLOCK_OF_ROWS + _PRODUCTS / at.lanes
+        if size == 1:
+            entry = _ENTRY_OF_ROWS + _OF_ROW * together + _OF_VECTOR * (-(-together // at.lanes) - 1)
+        if 4 * together * min(depth, MATRIX_CHANNELS) > at.levels[0][0]:
             entry += _SPILLED
     spent = nonzeros / size * entry + -(-depth // MATRIX_CHANNELS) * columns / work.block.filters * _TILE
     busy = bands * spent * at.cycle / at.efficiency.scalar
@@ -83,7 +88,7 @@ def linear_masked_seconds(work: Work, form: Form, distances: Sequence[float], at
     assert b is not None
     depth, columns = b.shape
     rows, groups = y.elements // max(columns, 1), -(-depth // INPUTS) * columns
-    bands = -(-rows // _ROWS)
+    bands = -(-rows // _ROWS[0])
     busy = bands * (groups * _MASK[at.lanes][rows > 1] + columns * _MASKED_COLUMN) * at.cycle / at.efficiency.sparse
     bytes = work.density * b.elements * stored_type(form.implementation).bytes + 2 * groups
     fetch = at.moved(bytes, distances[1]) + (bands - 1) * at.moved(bytes, bytes)

@@ -58,7 +58,7 @@ def check(
 def test_matrices(shape: tuple[int, int], density: float) -> None:
     rng = np.random.default_rng(shape[0])
     bias = random_array(rng, shape[1:], DType.F32) if density else None
-    for rows in ((1,), (5,), (2, 3), ()):
+    for rows in ((1,), (5,), (2, 3), (11,), (17,), ()):
         activation = Activation("clip", -300.0, 10.0) if len(rows) == 2 else None
         check(MatMul(activation), random_array(rng, (*rows, shape[0]), DType.F32), pruned(rng, shape, density), bias)
     check(MatMul(Activation("sigmoid")), random_array(rng, (1, shape[0]), DType.F32), pruned(rng, shape, density), bias)
@@ -91,7 +91,7 @@ def test_blocks_of_any_length(seed: int) -> None:
 @pytest.mark.parametrize("shape", [(40, 36), (5000, 52), (9000, 20)])
 def test_values_of_16_bits(stored: DType, shape: tuple[int, int], block: Block) -> None:
     rng = np.random.default_rng(6)
-    for rows in (1, 5):
+    for rows in (1, 5, 12):
         for density in (0.003, 0.1, 1.0):
             matrix = pruned(rng, shape, density, block)
             matrix[:3, 0] = 2.0**-24  # the least f16
@@ -102,11 +102,12 @@ def test_values_of_16_bits(stored: DType, shape: tuple[int, int], block: Block) 
 @BLOCKS
 @pytest.mark.parametrize("stored", [DType.F32, DType.F16, DType.BF16])
 @pytest.mark.parametrize("isa", isas())
-def test_rows_give_the_same_bits_alone_and_together(stored: DType, isa: str, block: Block) -> None:
+@pytest.mark.parametrize("rows", [4, 7, 19])
+def test_rows_give_the_same_bits_alone_and_together(rows: int, stored: DType, isa: str, block: Block) -> None:
     rng = np.random.default_rng(2)
     how = {"constants": STREAM, "weights": stored, "isa": isa, "attributes": (together(block),)}
-    x, matrix = random_array(rng, (7, 4500), DType.F32), pruned(rng, (4500, 24), 0.1, block)
-    (every,) = run_step("linear_sparse", operands(x, matrix, None, block), [TensorType(DType.F32, (7, 24))], **how)
+    x, matrix = random_array(rng, (rows, 4500), DType.F32), pruned(rng, (4500, 24), 0.1, block)
+    (every,) = run_step("linear_sparse", operands(x, matrix, None, block), [TensorType(DType.F32, (rows, 24))], **how)
     for row, want in zip(x, every, strict=True):
         one = operands(row[None], matrix, None, block)
         (alone,) = run_step("linear_sparse", one, [TensorType(DType.F32, (1, 24))], **how)

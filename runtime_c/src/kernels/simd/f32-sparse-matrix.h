@@ -1,5 +1,5 @@
-/* Columns of a sparse matrix times one row of inputs, or four: entries in fours. Single ones are of vectors of four floats
- * whatever else the instruction set has, since inputs are gathered one by one; blocks of four fill any vector. */
+/* Columns of a sparse matrix times one row of inputs, or 4, 8 or 16: entries in fours. Single ones of one row, or four, are
+ * of vectors of four floats whatever else the instruction set has; more rows, and blocks of four, fill any vector. */
 #ifndef ERT_KERNELS_SIMD_F32_SPARSE_MATRIX_H
 #define ERT_KERNELS_SIMD_F32_SPARSE_MATRIX_H
 
@@ -235,13 +235,64 @@ ERT_INLINE void matrix_blocks_four(const ert_sparse_matrix *m, ert_weights weigh
   }
 }
 
+/* ---- single entries of more rows ---- */
+
+/* Where eight rows are half a vector, the other half of it is zero. */
+ERT_INLINE vf matrix_load_rows(const float *x, int lanes) {
+#if ERT_VECTOR_BYTES == 64
+  if (lanes == 8) return (vf)_mm512_zextps256_ps512(_mm256_loadu_ps(x));
+#endif
+  (void)lanes;
+  return vload(x);
+}
+
+ERT_INLINE void matrix_store_rows(float *y, vf sums, int lanes) {
+#if ERT_VECTOR_BYTES == 64
+  if (lanes == 8) {
+    _mm256_storeu_ps(y, _mm512_castps512_ps256((__m512)sums));
+    return;
+  }
+#endif
+  (void)lanes;
+  vstore(y, sums);
+}
+
+/* One entry for 8 or 16 rows. */
+ERT_INLINE void matrix_rows_add(vf *sums, const float *x, float value, int lanes) {
+  for (int v = 0; v * VL < lanes; v++)
+    sums[v] = matrix_add_all(sums[v], vsplat(value), matrix_load_rows(x + v * VL, lanes));
+}
+
+ERT_INLINE void matrix_rows(const ert_sparse_matrix *m, ert_weights weights, int lanes) {
+  const ptrdiff_t bytes = ert_weights_bytes(weights);
+  const char *values = m->values;
+  const uint8_t *indices = m->indices;
+  float *y = m->y;
+  for (size_t k = 0; k < m->columns; k++) {
+    vf sums[4][V16];
+    for (int e = 0; e < 4; e++)
+      for (int v = 0; v < V16; v++) sums[e][v] = vzero();
+    const float *x = m->x;
+    size_t count = m->counts[k];
+    for (; count >= 4; count -= 4)
+      for (int e = 0; e < 4; e++, values += bytes)
+        matrix_rows_add(sums[e], x += *indices++ * lanes, sparse_value(values, weights), lanes);
+    for (size_t e = 0; e < count; e++, values += bytes)
+      matrix_rows_add(sums[e], x += *indices++ * lanes, sparse_value(values, weights), lanes);
+    for (int v = 0; v * VL < lanes; v++, y += VL < lanes ? VL : lanes)
+      matrix_store_rows(y, matrix_load_rows(y, lanes) + ((sums[0][v] + sums[1][v]) + (sums[2][v] + sums[3][v])), lanes);
+  }
+}
+
 ERT_INLINE void matrix_kind(const ert_sparse_matrix *m, ert_weights weights) {
   if (m->deep > 1)
     m->lanes == 1 ? matrix_blocks(m, weights, true) : matrix_blocks_four(m, weights, true);
   else if (m->together > 1)
     m->lanes == 1 ? matrix_blocks(m, weights, false) : matrix_blocks_four(m, weights, false);
-  else
+  else if (m->lanes <= 4)
     m->lanes == 1 ? matrix_one(m, weights) : matrix_four(m, weights);
+  else
+    m->lanes == 8 ? matrix_rows(m, weights, 8) : matrix_rows(m, weights, 16);
 }
 
 static void sparse_matrix(const ert_sparse_matrix *m) {

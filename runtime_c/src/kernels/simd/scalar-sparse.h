@@ -89,7 +89,7 @@ static void sparse_matrix(const ert_sparse_matrix *m) {
   const char *values = m->values;
   const uint8_t *indices = m->indices;
   for (size_t column = 0; column < m->columns; column += m->together) {
-    float sums[4][4][4] = {{{0}}}; /* of every fourth entry, by value and row */
+    float sums[4][4][16] = {{{0}}}; /* of every fourth entry, by value and row */
     const float *x = m->x;
     for (size_t i = 0; i < m->counts[column / m->together]; i++) {
       x += *indices++ * m->deep * m->lanes;

@@ -341,8 +341,8 @@ enum { ERT_UNROLLED_PACKED = 8 };
  * value; or four, for `together` columns, or for `deep` inputs, of which places are counted. Each of four sums takes every
  * fourth entry. */
 typedef struct ert_sparse_matrix {
-  const float *x; /* [inputs][lanes] */
-  size_t lanes, together, deep;
+  const float *x;               /* [inputs][lanes] */
+  size_t lanes, together, deep; /* lanes: 1 or 4; of entries of one value also 8 or 16 */
   const char *values;
   ert_weights weights;
   const uint8_t *indices;
