@@ -24,10 +24,10 @@ class MachineError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Efficiency:
-    """What part of the time that a core's peaks allow each family of kernels reaches when all data is in its caches."""
+    """How fast each family of kernels is, as against what the model makes of a core's peaks, when all data is in its
+    caches."""
 
     dense: float  # products with packed weights: convolution, matrix products
-    winograd: float  # Winograd's convolution: its transforms, and products of few channels at a time
     sparse: float  # products that go along streams of weights other than zero
     unrolled: float  # products whose weights become instructions
     depthwise: float
@@ -37,6 +37,7 @@ class Efficiency:
     softmax: float
     move: float  # whatever only moves elements: copies, transposes, layout changes, concatenation
     scalar: float  # kernels that go element by element
+    winograd: float = 1.0  # Winograd's convolution: its transforms, and products of few channels at a time
 
 
 @dataclass(frozen=True, slots=True)

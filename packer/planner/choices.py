@@ -122,7 +122,7 @@ class _Nodes:
 
     def build(self, forms: Sequence[tuple[Form, ...]]) -> list[tuple[Choice, ...]]:
         self.places = Places(self.graph, self.target, forms)
-        self.touched = _touched(self.graph, self.target, forms)
+        self.touched = _touched(self.graph, self.target, forms, self.traffic[-1])
         found = [self.of(v, forms[v]) for v in reversed(range(len(forms)))]
         return found[::-1]
 
@@ -207,7 +207,7 @@ class _Nodes:
             return 0.0
         numbers = number, self.costs.number(form)
         if numbers not in self.sizes:
-            self.sizes[numbers] = _sizes(work, form)
+            self.sizes[numbers] = _sizes(work, form, int(self.target.weights(work, form)))
         own, around = self.sizes[numbers]
         distances = []
         for i, name in enumerate(node.inputs):
@@ -392,9 +392,12 @@ def _only(forms: list[tuple[Form, ...]], name: str) -> list[tuple[Form, ...]]:
     return [tuple(form for form in own if form.implementation == name) or own for own in forms]
 
 
-def _sizes(work: Work, form: Form) -> tuple[list[int], int]:
-    """Bytes of each input, and of all that is not constant, outputs included."""
+def _sizes(work: Work, form: Form, weights: int) -> tuple[list[int], int]:
+    """Bytes of each input, of weights as many as they are stored in if that is known; and of all that is not constant,
+    outputs included."""
     own = [0 if t is None else stored_bytes(t, lay) for t, lay in zip(work.inputs, form.inputs, strict=True)]
+    if weights > 0:
+        own[1] = weights
     made = sum(stored_bytes(t, lay) for t, lay in zip(work.outputs, form.outputs, strict=False))
     return own, made + sum(size for size, constant in zip(own, work.constant, strict=True) if not constant)
 
@@ -418,11 +421,11 @@ def _tiles(piece: Piece, count: int, unit: int) -> list[Piece]:
     return found
 
 
-def _touched(graph: Graph, target: Target, forms: Sequence[tuple[Form, ...]]) -> dict[str, int]:
-    """Bytes of weights and outputs that a run touches, by the implementation of a node's form: as long as the others
-    have not chosen, all that can store their weights as that implementation does are taken to do so."""
+def _touched(graph: Graph, target: Target, forms: Sequence[tuple[Form, ...]], total: int) -> dict[str, int]:
+    """Bytes of weights and outputs that a run touches, by the implementation of a node's form, where it is `total` as
+    they are: as long as the others have not chosen, all that can store their weights as that implementation does are
+    taken to do so."""
     found: dict[str, float] = {}
-    total = _traffic(graph)[-1]
     for node, own in zip(graph.nodes, forms, strict=True):
         work = work_of(graph, node)
         weights = work.inputs[1] if len(work.inputs) > 1 else None

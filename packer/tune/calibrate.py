@@ -365,7 +365,7 @@ def _dense() -> _Task:
 
 
 def _winograd() -> tuple[_Task, ...]:
-    sizes = (16, 32), (64, 28), (256, 14)
+    sizes = (16, 32), (64, 28), (128, 14)
     return tuple(_convolution(*size, 3, 1.0, "winograd4", BLOCK16) for size in sizes)
 
 

@@ -27,8 +27,10 @@ CASES = [
 ]
 
 
-def model(x: tuple[int, ...], weights: tuple[int, ...], attributes: dict[str, object]) -> ModelProto:
-    """relu(conv(x) + bias + conv(x)): bias, residual and activation are fused into the second convolution."""
+def model(
+    x: tuple[int, ...], weights: tuple[int, ...], attributes: dict[str, object], activation: str = "Relu"
+) -> ModelProto:
+    """activation(conv(x) + bias + conv(x)): bias, residual and activation are fused into the second convolution."""
     random = np.random.default_rng(0)
     values = {
         "w": random.standard_normal(weights).astype(np.float32),
@@ -39,7 +41,7 @@ def model(x: tuple[int, ...], weights: tuple[int, ...], attributes: dict[str, ob
         helper.make_node("Conv", ["x", "w", "b"], ["c"], **attributes),
         helper.make_node("Conv", ["x", "v", "b"], ["d"], **attributes),
         helper.make_node("Add", ["c", "d"], ["s"]),
-        helper.make_node("Relu", ["s"], ["y"]),
+        helper.make_node(activation, ["s"], ["y"]),
     ]
     graph = helper.make_graph(
         nodes,
@@ -82,13 +84,18 @@ MANY_WEIGHTS = [
 ]
 
 
+@pytest.mark.parametrize("activation", ["Relu", "Tanh"])
 @pytest.mark.parametrize("implementation", ["packed", "packed-f16", "packed-bf16", "bf16"])
 @pytest.mark.parametrize("case", MANY_WEIGHTS, ids=lambda case: "x".join(map(str, case[0])))
 def test_many_weights(
-    tmp_path: Path, case: tuple[tuple[int, ...], tuple[int, ...], dict[str, object]], implementation: str
+    tmp_path: Path,
+    case: tuple[tuple[int, ...], tuple[int, ...], dict[str, object]],
+    implementation: str,
+    activation: str,
 ) -> None:
-    network = model(*case)
+    network = model(*case, activation)
     x = np.random.default_rng(1).standard_normal(case[0]).astype(np.float32)
+    x *= 0.01 if activation == "Tanh" else 1.0
     (want,) = ReferenceEvaluator(network).run(None, {"x": x})
     path = tmp_path / "model.edge"
     precision, tolerance = {

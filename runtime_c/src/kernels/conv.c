@@ -11,7 +11,8 @@
 #include "kernels/weights.h"
 
 enum {
-  TILE_BLOCKS = 4, /* output blocks finished at a time when they have parts, or pass through scratch or a function */
+  /* Output blocks finished at a time if they have parts, or go through passes, scratch or a function. */
+  TILE_BLOCKS = 4,
   /* Bytes of their weights that the second-level cache keeps meanwhile. If there are more, these pass by some at a time, and
    * the sums wait in the outputs; but only whole chains do, even ones of pairs. */
   KEPT = 768 * 1024,
@@ -41,7 +42,8 @@ typedef struct conv_state {
   ert_strides x, y, residual;
   ert_weight_strides w;
   int64_t bias_group;
-  /* Outputs pass through scratch: y is planar, its groups do not start at blocks, or residual has other strides. */
+  /* Outputs go through scratch: y is planar, its groups do not start at blocks, residual has other strides, or has to wait for
+   * sums that pass by pass are made in y. */
   bool store_tile;
   int64_t at_a_time;    /* output blocks */
   int64_t pass, passes; /* rows of weights of a block that pass by at a time, and how often */
@@ -119,7 +121,8 @@ static size_t list_inputs(conv_state *s) {
  * together from a part of the weights at a time. */
 static void cut_weights(conv_state *s) {
   const int64_t rows = (int64_t)s->plan.weights, row = 16 * ert_weights_bytes(s->weights);
-  const int64_t bytes = ert_min64(TILE_BLOCKS, s->plan.blocks) * row * rows;
+  const int64_t units = ert_ceil_divide(ert_ceil_divide(s->plan.blocks, s->plan.unit), s->plan.runs);
+  const int64_t bytes = ert_min64(TILE_BLOCKS, ert_min64(units * s->plan.unit, s->plan.blocks)) * row * rows;
   s->pass = ert_max64(rows, 1);
   if (bytes > KEPT && s->plan.rows * s->plan.columns > 1) {
     const int64_t passes = ert_ceil_divide(bytes, PASS_BYTES);
@@ -160,14 +163,13 @@ static edgert_status prepare(ert_prepare *p, bool rounded) {
       .residual = residual,
       .w = ert_weight_strides_of(p->step->in[1]),
       .bias_group = bias ? ert_stride(bias, 0) : 0,
-      .store_tile = !aligned || residual.row != y.row || residual.channel != y.channel,
       .parts = parts_of(&plan),
       .period = period_of(&plan),
   };
   cut_weights(&found);
   const conv_parts *parts = &found.parts;
   const bool add = p->step->n_in > 3, in_passes = found.passes > 1;
-  found.store_tile |= add && in_passes; /* sums wait apart from what is added to them */
+  found.store_tile = !aligned || residual.row != y.row || residual.channel != y.channel || (add && in_passes);
   const bool whole = parts->n[1] * parts->n[2] == 1 && !found.store_tile && !found.finish.function && !in_passes;
   found.at_a_time = whole ? plan.blocks : TILE_BLOCKS;
   const int64_t n_inputs = found.period * parts->n[0] * found.passes * parts->n[1] * parts->n[2];

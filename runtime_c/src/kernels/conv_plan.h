@@ -60,8 +60,8 @@ typedef struct ert_conv_task {
 ert_conv_task ert_conv_task_at(const ert_conv_plan *plan, int64_t task);
 
 /* Where the inputs lie that the taps of `parts` (depth, rows, columns; those of columns do not matter to lines) see, for a
- * group that begins at lane `lane` of its first block. No span goes on beyond a multiple of `pass` rows of weights. Returns
- * the number of spans, which go to `spans` unless that is NULL. */
+ * group that begins at lane `lane` of its first block. No span goes on beyond a multiple of `pass` rows of weights,
+ * which are whole chains or all there are. Returns the number of spans, which go to `spans` unless that is NULL. */
 size_t ert_conv_plan_spans(const ert_conv_plan *plan, const ert_conv_part *const parts[3], int64_t lane, int64_t pass,
                            ert_span *spans);
 

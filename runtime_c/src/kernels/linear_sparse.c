@@ -94,9 +94,11 @@ static int64_t work_of(const void *of, int64_t block) {
   return work;
 }
 
-/* Rows that are computed together. */
+/* Rows that are computed together, where an entry has so many values. */
 static int64_t lanes_of(int64_t rows, int64_t values) {
-  return rows == 1 ? 1 : rows <= 4 || values > 1 ? 4 : rows <= 8 ? 8 : 16;
+  if (rows == 1) return 1;
+  if (rows <= 4 || values > 1) return 4;
+  return rows <= 8 ? 8 : 16;
 }
 
 static edgert_status sparse_prepare(ert_prepare *p) {
@@ -164,7 +166,10 @@ static void store_band(const ert_step *step, int64_t row, int64_t rows, int64_t 
     float *y = (float *)step->out[0]->data + c.offset[1] + first;
     const int64_t pitch = s->r.walk.stride[1][s->r.walk.rank - 1];
     n = ert_min64(ert_walk_left(&s->r.walk, &c), rows - r);
-    ert_transpose(y, pitch, sums + r, s->lanes, n, columns, sizeof(float));
+    if (s->lanes == 1)
+      memcpy(y, sums, (size_t)columns * sizeof(float));
+    else
+      ert_transpose(y, pitch, sums + r, s->lanes, n, columns, sizeof(float));
     for (int64_t i = 0; i < n; i++) ert_linear_activate(&s->r, s->simd, y + i * pitch, columns);
   }
 }

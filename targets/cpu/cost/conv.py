@@ -122,7 +122,6 @@ def conv_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> 
     # Each band goes over all weights: the first one fetches them, the others find them where they fit.
     joined = g.dilation[2] == 1 and (g.channels % 16 == 0 or (g.channels < 16 and planar_in))
     spans = -(-channels // 16) * kernel[0] * kernel[1] * (1 if joined else kernel[2])
-    through = planar_out or (g.groups > 1 and g.filters % 16 != 0)
     late = activation_cycles(op.activation, 1.0, at)
     # Parts of the output leave out the taps that see padding only.
     deep, high = (inside(g.inside[d], g.out[d], g.kernel[d], g.stride[d], g.dilation[d], g.pad[d])[0] for d in range(2))
@@ -136,6 +135,8 @@ def conv_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> 
     at_a_time = blocks
     together = min(blocks, _TILE_BLOCKS) * taps * row
     passes = -(-together // _PASS) if together > _KEPT and height * width > 1 else 1.0
+    residual = len(work.inputs) > 3 and work.inputs[3] is not None
+    through = planar_out or (g.groups > 1 and g.filters % 16 != 0) or (residual and passes > 1)
     if through or late or in_parts or passes > 1:
         at_a_time = min(blocks, _TILE_BLOCKS)
     times = blocks / at_a_time * repeats * rows * columns / (height * width)
@@ -171,7 +172,7 @@ def conv_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> 
         total += _READ * moved
     y = stored(work.outputs[0], form.outputs[0])
     total += _WRITTEN * at.moved(y, distances[-1])
-    if len(work.inputs) > 3 and work.inputs[3] is not None:
+    if residual:
         total += _WRITTEN * at.moved(y, distances[3])
     cycles = late * y / 4 / at.lanes / at.efficiency.elementwise
     if through:

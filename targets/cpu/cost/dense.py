@@ -55,7 +55,7 @@ def dense_seconds(
     Each tap of a block has a `row` of weights of so many bytes, and its products are made at `speed`, relative to
     those of float32.
 
-    The weights were last touched `distance` bytes ago. They are fetched ahead while the tiles before them are computed.
+    The weights were last touched `distance` bytes ago. They are fetched while tiles are computed.
     """
     vectors, cycles, load = 16 // at.lanes, 0.0, 1.0 / at.load
     kept = min(4, int(_KEPT / max(1.0, taps * row)))

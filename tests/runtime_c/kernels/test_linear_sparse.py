@@ -115,6 +115,21 @@ def test_rows_give_the_same_bits_alone_and_together(rows: int, stored: DType, is
 
 
 @BLOCKS
+def test_rows_that_lie_apart(block: Block) -> None:
+    """Three times four rows of larger tensors."""
+    rng = np.random.default_rng(5)
+    matrix, how = pruned(rng, (300, 24), 0.1, block), {"constants": STREAM, "attributes": (together(block),)}
+    x = random_array(rng, (3, 4, 300), DType.F32)
+    inside = [Box((3, 6, 300), (0, 1, 0)), None, None, None, None, None, Box((4, 5, 24), (1, 0, 0))]
+    types = [TensorType(DType.F32, (3, 4, 24))]
+    (got,) = run_step("linear_sparse", operands(x, matrix, None, block), types, boxes=inside, **how)
+    for plane, want in zip(x, got, strict=True):
+        part = operands(plane, matrix, None, block)
+        (alone,) = run_step("linear_sparse", part, [TensorType(DType.F32, (4, 24))], **how)
+        assert alone.tobytes() == want.tobytes()
+
+
+@BLOCKS
 def test_columns_are_cut_between_blocks(block: Block) -> None:
     rng = np.random.default_rng(3)
     x, bias = random_array(rng, (2, 5000), DType.F32), np.ones(72, np.float32)

@@ -1,4 +1,5 @@
-/* Dense inner loop: a tile of P pixels by Q blocks of 16 output channels stays in registers while all weights pass by.
+/* Dense inner loop: a tile of P pixels by Q blocks of 16 output channels stays in registers while all weights, or
+ * those of a pass, go by.
  *
  * Each step broadcasts one input value a pixel against the vectors of one weight row, so everything that is a sum of
  * products over "spans" of consecutive inputs (convolution, matrix multiplication) is this one loop. Vectors lie along output
@@ -43,6 +44,7 @@ enum {
   DENSE_MAX_P = 14,
   DENSE_MAX_VECTORS = 8,
   DENSE_FEW = 112,         /* positions that are few tiles */
+  DENSE_STREAMS = 3,       /* blocks of weights that arrive in time without being asked for */
   DENSE_KEPT = 256 * 1024, /* bytes of weights that come from a second-level cache in time for short tiles */
 };
 
@@ -273,7 +275,7 @@ static const struct dense_width *dense_width_for(size_t pixels, size_t blocks, p
 static ptrdiff_t dense_ahead(const ert_dense *d, size_t tiles, size_t blocks, size_t bytes) {
   if (d->w_pass > 0) return 0;
   const size_t positions = d->rows * d->pixels, share = (bytes / 64 + tiles - 1) / tiles * 64;
-  if (tiles == 1 && (positions == 1 || blocks >= ERT_DENSE_STREAMS)) return 0;
+  if (tiles == 1 && (positions == 1 || blocks >= DENSE_STREAMS)) return 0;
   return positions >= DENSE_FEW ? 64 : share < 128 ? 128 : (ptrdiff_t)share;
 }
 

@@ -54,7 +54,7 @@ ERT_INLINE quad matrix_add(quad sums, quad values, quad inputs) {
 #endif
 }
 
-/* ---- single entries: both add the columns' entries in the same order ---- */
+/* ---- single entries of one row and of four: both add the columns' entries in the same order ---- */
 
 ERT_INLINE void matrix_one(const ert_sparse_matrix *m, ert_weights weights) {
   const float *x = m->x;
@@ -235,7 +235,7 @@ ERT_INLINE void matrix_blocks_four(const ert_sparse_matrix *m, ert_weights weigh
   }
 }
 
-/* ---- single entries of more rows ---- */
+/* ---- single entries of 8 and 16 rows: likewise ---- */
 
 /* Where eight rows are half a vector, the other half of it is zero. */
 ERT_INLINE vf matrix_load_rows(const float *x, int lanes) {
@@ -274,9 +274,10 @@ ERT_INLINE void matrix_rows(const ert_sparse_matrix *m, ert_weights weights, int
       for (int v = 0; v < V16; v++) sums[e][v] = vzero();
     const float *x = m->x;
     size_t count = m->counts[k];
-    for (; count >= 4; count -= 4)
-      for (int e = 0; e < 4; e++, values += bytes)
-        matrix_rows_add(sums[e], x += *indices++ * lanes, sparse_value(values, weights), lanes);
+    for (; count >= 4; count -= 4, values += 4 * bytes) {
+      const quad four = matrix_values(values, weights);
+      for (int e = 0; e < 4; e++) matrix_rows_add(sums[e], x += *indices++ * lanes, four[e], lanes);
+    }
     for (size_t e = 0; e < count; e++, values += bytes)
       matrix_rows_add(sums[e], x += *indices++ * lanes, sparse_value(values, weights), lanes);
     for (int v = 0; v * VL < lanes; v++, y += VL < lanes ? VL : lanes)

@@ -30,9 +30,8 @@ typedef enum ert_weights {
 
 static inline ptrdiff_t ert_weights_bytes(ert_weights weights) { return weights == ERT_WEIGHTS_F32 ? 4 : 2; }
 
-enum { ERT_DENSE_STREAMS = 3 }; /* blocks of dense weights that arrive in time without being asked for */
-
-/* Sums of products (f32-dense.h): y[row][pixel][k] = clip(bias[k] + sum over spans of x * w + residual). Output channels come
+/* Sums of products (f32-dense.h): y[row][pixel][k] = clip(bias[k] + sum over spans of x * w + residual), and what y has
+ * instead of the bias if it is begun. Output channels come
  * in blocks of 16, all lanes of which are read and written; strides are in elements. */
 typedef struct ert_dense {
   const void *x; /* pixel 0 of row 0: floats, or what round_bf16 made of them */
@@ -42,8 +41,9 @@ typedef struct ert_dense {
   const void *w;     /* [blocks][rows of weights][16] */
   ptrdiff_t w_block; /* rows of weights * 16 */
   ert_weights weights;
-  ptrdiff_t w_pass;  /* those that the spans meet, whole chains, if these are not all of a block; else 0 */
-  bool begun;        /* earlier passes have put their sums, and the bias, to y */
+  ptrdiff_t
+      w_pass; /* those that the spans meet if these are not all of a block, whole chains but for the last; else 0 */
+  bool begun; /* earlier passes have put their sums, and the bias, to y */
   const float *bias; /* [blocks][16], or NULL */
   float *y;
   const float *residual; /* strides of y; may be y itself unless that is begun; or NULL */
