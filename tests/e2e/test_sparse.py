@@ -197,7 +197,7 @@ def test_streams_are_proven_by_all_threads(tmp_path: Path, implementation: str, 
 @pytest.mark.parametrize("rows", [1, 3, 20])
 def test_fully_connected(tmp_path: Path, rows: int) -> None:
     random = np.random.default_rng(2)
-    values = {"w": pruned(random, (5000, 70), 0.9), "b": np.ones(70, np.float32), "v": pruned(random, (70, 40), 0.7)}
+    values = {"w": pruned(random, (5000, 70), 0.9), "b": np.ones(70, np.float32), "v": pruned(random, (70, 40), 0.6)}
     nodes = [
         helper.make_node("Gemm", ["x", "w", "b"], ["t"]),
         helper.make_node("Sigmoid", ["t"], ["u"]),
@@ -302,8 +302,8 @@ def test_cores_share_a_recurrent_layer(tmp_path: Path, kind: str, gates: int, hi
 
 
 @pytest.mark.parametrize(("side", "zeros", "kernel"), [
-    (4096, 0.0, "linear"), (4096, 0.5, "linear_masked"), (4096, 0.9, "linear_sparse"),
-    (512, 0.5, "linear_sliced"), (512, 0.95, "linear_sliced"),
+    (4096, 0.0, "linear"), (4096, 0.5, "linear_masked"), (6144, 0.9, "linear_sparse"),
+    (4096, 0.9, "linear_sliced"), (512, 0.5, "linear_sliced"), (512, 0.95, "linear_sliced"),
 ])  # fmt: skip
 def test_zeros_decide_of_fully_connected_layers(tmp_path: Path, side: int, zeros: float, kernel: str) -> None:
     """Those out of memory save bytes first, those in a cache work."""
