@@ -48,6 +48,8 @@ def test_vectors(models: Path, tmp_path: Path, name: str, precision: str) -> Non
                 if want.size in (10, 1000):
                     assert outputs[info.name].argmax() == want.argmax()
     assert selftest(path, runs=1).passed
+    pack(models / "onnx" / f"{name}.onnx", path, precision=precision, cores=(1, 2))  # as this machine would have it
+    assert selftest(path, runs=1).passed
 
 
 def linear(largest: float) -> ModelProto:
