@@ -23,6 +23,7 @@ from packer.passes.merge_duplicates import merge_duplicates
 from packer.passes.merge_parallel import merge_parallel
 from packer.passes.merge_reductions import merge_reductions
 from packer.passes.merge_transposes import merge_transposes
+from packer.passes.multiply_powers import multiply_powers
 from packer.passes.nest_concats import nest_concats
 from packer.passes.recognise_gelu import recognise_gelu
 from packer.passes.recognise_leaky import recognise_leaky
@@ -52,6 +53,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     recognise_gelu,  # before its pieces are merged with others
     recognise_leaky,
     recognise_normalize,
+    multiply_powers,  # when those that are part of something else are gone
     scale_normalized,
     merge_clips,
     merge_reductions,
