@@ -100,8 +100,8 @@ static edgert_status prepare(ert_prepare *p) {
   plan_repetition(s);
   if (s->repeated >= 0) p->step->scratch_bytes = (size_t)s->tile_size * s->in_size;
 
-  bool slow = s->kind == ERT_BINARY_POW || s->kind == ERT_BINARY_MOD || s->kind == ERT_BINARY_FMOD;
-  p->step->tasks = ert_cut_elements(w->elements, slow ? 30 : 1, p->workers);
+  const bool remainder = s->kind == ERT_BINARY_MOD || s->kind == ERT_BINARY_FMOD;
+  p->step->tasks = ert_cut_elements(w->elements, remainder ? 30 : s->kind == ERT_BINARY_POW ? 6 : 1, p->workers);
   return EDGERT_OK;
 }
 

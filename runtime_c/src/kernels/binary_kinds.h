@@ -45,7 +45,7 @@ typedef enum ert_form {
   ERT_FORM_B_LANES, /* a[i], b[i % 16] */
 } ert_form;
 
-/* A kind on floats, whichever has no vector form: pow, mod and fmod by libm. */
+/* A kind on floats, by libm: pow, which has a vector form too, mod and fmod. */
 float (*ert_binary_libm(int kind))(float a, float b);
 
 #endif

@@ -130,6 +130,7 @@ static unary_function copy_of(size_t bytes) {
 /* The cost of a value in element moves. */
 static int64_t expected_cost(int kind) {
   if (kind <= ERT_UNARY_ROUND || kind == ERT_UNARY_RELU || kind == ERT_UNARY_CLIP) return 1;
+  if (kind == ERT_UNARY_SIN || kind == ERT_UNARY_COS) return 3;
   return ert_unary_libm(kind) == ert_unary_libm(ERT_UNARY_IDENTITY) ? 3 : 40;
 }
 

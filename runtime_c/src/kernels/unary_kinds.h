@@ -64,7 +64,8 @@ typedef enum ert_unary_kind {
 extern const char *const ert_unary_names[ERT_UNARY_KIND_COUNT + 1];
 extern const char *const ert_unary_types[ERT_UNARY_KIND_COUNT];
 
-/* The libm function of a kind that is one (sin, cos, tan, inverses, hyperbolic ones); identity for the others. */
+/* The libm function of a kind that is one (sin and cos, which have vector forms too, tan, inverses, hyperbolic ones);
+ * identity for the others. */
 float (*ert_unary_libm(int kind))(float);
 
 /* A float32 function applied behind another operator; IDENTITY if there is none. */

@@ -77,7 +77,8 @@ def test_unary_special_values(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "limit"), [("exp", 2), ("log", 2), ("tanh", 4), ("erf", 2), ("sigmoid", 4), ("softplus", 4)]
+    ("kind", "limit"),
+    [("exp", 2), ("log", 2), ("tanh", 4), ("erf", 2), ("sigmoid", 4), ("softplus", 4), ("sin", 2), ("cos", 2)],
 )
 def test_transcendental_errors_in_ulps(kind: str, limit: float) -> None:
     rng = np.random.default_rng(2)
@@ -93,6 +94,45 @@ def test_transcendental_errors_in_ulps(kind: str, limit: float) -> None:
         assert (np.isnan(got) == np.isnan(want)).all()
         errors = np.abs(got - want)[normal] / np.spacing(np.abs(rounded[normal]))
         assert errors.max() <= limit, (isa, x[normal][errors.argmax()])
+
+
+@pytest.mark.parametrize("kind", ["sin", "cos"])
+def test_angles_near_zeros_and_past_what_vectors_take(kind: str) -> None:
+    """Multiples of right angles, where almost nothing is left of the angle, and vectors with one large angle."""
+    rng = np.random.default_rng(8)
+    multiples = (rng.integers(-660000, 660000, 50000) * (np.pi / 2)).astype(np.float32)
+    mixed = np.where(np.arange(8000) % 37, rng.uniform(-9, 9, 8000), 2.0 ** rng.uniform(19, 100, 8000)).astype(
+        np.float32
+    )
+    x = np.concatenate([multiples, mixed])
+    want = Unary(kind).reference(x.astype(np.float64))[0]
+    for isa in isas():
+        (got,) = run_step("unary", [x], [TensorType(DType.F32, x.shape)], (Attribute("kind", text=kind),), isa=isa)
+        errors = np.abs(got - want) / np.spacing(np.abs(want.astype(np.float32)))
+        assert errors.max() <= 2, (isa, x[errors.argmax()])
+
+
+@pytest.mark.parametrize("what", ["any", "near one", "denormal", "negative"])
+def test_errors_of_powers_in_ulps(what: str) -> None:
+    rng = np.random.default_rng(9)
+    n = 40000
+    a, b = {
+        "any": (np.exp2(rng.uniform(-126, 127, n)), rng.uniform(-3, 3, n)),
+        "near one": (rng.uniform(0.5, 2, n), rng.uniform(-120, 120, n)),
+        "denormal": (np.exp2(rng.uniform(-149, -120, n)), rng.uniform(-1.2, 1.2, n)),
+        "negative": (-np.exp2(rng.uniform(-10, 10, n)), rng.integers(-20, 20, n)),
+    }[what]
+    a, b = a.astype(np.float32), b.astype(np.float32)
+    with np.errstate(over="ignore"):
+        want = np.power(a.astype(np.float64), b.astype(np.float64))
+        rounded = want.astype(np.float32)
+    finite = np.isfinite(rounded)
+    attributes = (Attribute("kind", text="pow"),)
+    for isa in isas():
+        (got,) = run_step("binary", [a, b], [TensorType(DType.F32, a.shape)], attributes, isa=isa)
+        np.testing.assert_array_equal(got[~finite], rounded[~finite])
+        errors = np.abs(got - want)[finite] / np.spacing(np.abs(rounded[finite]))
+        assert errors.max() <= 1, (isa, a[finite][errors.argmax()], b[finite][errors.argmax()])
 
 
 @pytest.mark.parametrize("kind", ["gelu", "gelu_tanh"])

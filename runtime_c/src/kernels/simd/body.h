@@ -5,6 +5,8 @@
 /* Each block of includes uses the ones above it. */
 #include "kernels/simd/vec-math.h"
 
+#include "kernels/simd/vec-double.h"
+
 #include "kernels/simd/f32-binary.h"
 #include "kernels/simd/f32-dense.h"
 #include "kernels/simd/f32-depthwise.h"

@@ -58,6 +58,8 @@ static void f32_binary(int kind, int form, const float *a, const float *b, float
       BINARY_CASE(vmax_nan)
     case ERT_BINARY_PRELU:
       BINARY_CASE(binary_prelu)
+    case ERT_BINARY_POW:
+      BINARY_CASE(vpow)
     default: {
       float (*function)(float, float) = ert_binary_libm(kind);
       size_t a_mask = form == ERT_FORM_A_ONE ? 0 : form == ERT_FORM_A_LANES ? 15 : SIZE_MAX;

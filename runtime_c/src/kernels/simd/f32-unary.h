@@ -81,6 +81,10 @@ static void f32_unary(int kind, float alpha, float beta, const float *x, float *
       UNARY_LOOP(vsqrt(v))
     case ERT_UNARY_RECIPROCAL:
       UNARY_LOOP(1.0f / v)
+    case ERT_UNARY_SIN:
+      UNARY_LOOP(vsin(v))
+    case ERT_UNARY_COS:
+      UNARY_LOOP(vcos(v))
     case ERT_UNARY_TANH:
       UNARY_LOOP(vtanh(v))
     case ERT_UNARY_ERF:

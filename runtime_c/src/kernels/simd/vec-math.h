@@ -113,13 +113,19 @@ ERT_INLINE vf vexpm1_half(vf x) {
 
 ERT_INLINE vf vexpm1(vf x) { return vexpm1_half(vmax(vsplat(-20.0f), vmin(vsplat(89.0f), x))) * 2.0f; }
 
-ERT_INLINE vf vlog(vf x) {
+/* k and f such that x = 2^k (1 + f), k an integer and 1 + f from sqrt(1/2) to sqrt(2), for 0 < x < infinity. */
+ERT_INLINE vf vlog_split(vf x, vf *k) {
   vi tiny = x < vsplat(1.17549435e-38f);
   vu bits = (vu)vselect(tiny, x * 8388608.0f, x);
-  vi e = (vi)(bits - 0x3f3504f3u) >> 23; /* mantissas from sqrt(1/2) to sqrt(2) */
+  vi e = (vi)(bits - 0x3f3504f3u) >> 23;
   vf f = (vf)(bits - ((vu)e << 23)) - 1.0f;
   e -= tiny & 23;
-  vf k = (vf)((vu)e + ERT_ROUNDER_BITS) - ERT_ROUNDER;
+  *k = (vf)((vu)e + ERT_ROUNDER_BITS) - ERT_ROUNDER;
+  return f;
+}
+
+ERT_INLINE vf vlog(vf x) {
+  vf k, f = vlog_split(x, &k);
   vf p = f * 6.916122884e-2f - 1.178895310e-1f; /* (log(1 + f) - f + f^2 / 2) / f^3 on [-0.293, 0.415] */
   p = p * f + 1.187213361e-1f;
   p = p * f - 1.238445565e-1f;
