@@ -16,6 +16,7 @@ from packer.passes.fuse_residual import fuse_residual
 from packer.passes.make_dot_products import make_dot_products
 from packer.passes.make_patches import make_patches
 from packer.passes.make_pointwise import make_pointwise
+from packer.passes.make_products import make_products
 from packer.passes.make_scale_shift import make_scale_shift
 from packer.passes.make_subpixel import make_subpixel
 from packer.passes.merge_clips import merge_clips
@@ -70,6 +71,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     fuse_residual,
     fold_constant_channels,
     remove_unread_channels,
+    make_products,  # when convolutions have theirs
     make_pointwise,  # when products have their biases and activations
     make_dot_products,
     make_subpixel,

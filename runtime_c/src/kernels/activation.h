@@ -28,6 +28,7 @@ static inline void ert_finish_stored(const ert_finish *f, const ert_simd *simd, 
   if (!f->function) return;
   const ert_activation *a = &f->activation;
   if (y_row == (ptrdiff_t)n) n *= rows, rows = 1; /* they follow one another */
+  if (rows == 1 && y_block == (ptrdiff_t)n) n *= blocks, blocks = 1;
   for (size_t b = 0; b < blocks; b++)
     for (size_t r = 0; r < rows; r++) {
       float *row = y + (ptrdiff_t)b * y_block + (ptrdiff_t)r * y_row;

@@ -39,9 +39,10 @@ class Sketch:
         self.values[name] = Value.constant(name, np.asarray(data).astype(dtype))
         return name
 
-    def add(self, op: Op, *inputs: str) -> str:
+    def add(self, op: Op, *inputs: str | None) -> str:
         name = f"v{len(self.values)}"
-        self.values[name] = Value(name, op.infer([self.values[i].type for i in inputs])[0])
+        types = [None if i is None else self.values[i].type for i in inputs]
+        self.values[name] = Value(name, op.infer(types)[0])
         self.nodes.append(Node(op, inputs, (name,), (name,)))
         return name
 

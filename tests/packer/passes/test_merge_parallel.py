@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 from packer.importers import import_onnx
 from packer.ir import Graph
 from packer.ir.evaluate import evaluate
-from packer.ir.ops import Conv
+from packer.ir.ops import Conv, MatMul
 from packer.passes import optimize
 from packer.passes.merge_parallel import merge_parallel
 
@@ -140,7 +140,8 @@ def test_a_sum_that_repeats_one_branch_stays() -> None:
     whole = b.conv((3, 3), pads=[1] * 4)
     one = b.conv((SIZE, SIZE))
     graph = b.optimized(b.sum(whole, one))
-    assert len(convs(graph)) == 2
+    assert len(convs(graph)) == 1
+    assert sum(isinstance(node.op, MatMul) for node in graph.nodes) == 1, "the convolution of one position"
 
 
 def test_functions_stay_between() -> None:
