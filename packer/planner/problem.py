@@ -44,21 +44,24 @@ class Problem:
         """That of each node: what decides the bits of its results."""
         return tuple(own[i].form.arithmetic for own, i in zip(self.choices, chosen, strict=True))
 
+    def among(self, allowed: Callable[[int, Choice], bool]) -> tuple[Problem, list[np.ndarray]]:
+        """The problem with such choices of each node alone, by number of node and choice, and where they were."""
+        kept = [
+            np.array([i for i, choice in enumerate(own) if allowed(v, choice)]) for v, own in enumerate(self.choices)
+        ]
+        problem = replace(
+            self,
+            choices=tuple(tuple(own[i] for i in which) for own, which in zip(self.choices, kept, strict=True)),
+            own=tuple(own[which] for own, which in zip(self.own, kept, strict=True)),
+            weights=tuple(own[which] for own, which in zip(self.weights, kept, strict=True)),
+            edges={(u, v): matrix[np.ix_(kept[u], kept[v])] for (u, v), matrix in self.edges.items()},
+        )
+        return problem, kept
+
     def solve(self, strategy: Callable[[Problem], Solution], arithmetic: Sequence[str]) -> Solution:
         """What a strategy finds among the choices of this arithmetic."""
-        kept = [
-            np.array([i for i, choice in enumerate(own) if choice.form.arithmetic == wanted])
-            for own, wanted in zip(self.choices, arithmetic, strict=True)
-        ]
-        found = strategy(
-            replace(
-                self,
-                choices=tuple(tuple(own[i] for i in which) for own, which in zip(self.choices, kept, strict=True)),
-                own=tuple(own[which] for own, which in zip(self.own, kept, strict=True)),
-                weights=tuple(own[which] for own, which in zip(self.weights, kept, strict=True)),
-                edges={(u, v): matrix[np.ix_(kept[u], kept[v])] for (u, v), matrix in self.edges.items()},
-            )
-        )
+        problem, kept = self.among(lambda v, choice: choice.form.arithmetic == arithmetic[v])
+        found = strategy(problem)
         return replace(found, chosen=tuple(int(which[i]) for which, i in zip(kept, found.chosen, strict=False)))
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from packer.ir import Graph
+from packer.ir import Graph, Value
 from packer.planner import WORTH_OF_WEIGHTS, make_plan, make_plans, worth_their_cores
 from packer.planner.agree import agreed
 from packer.planner.costs import Costs
-from packer.planner.problem import Problem, build
+from packer.planner.problem import IMPOSSIBLE, Problem, build
 from packer.planner.select import exact
 from targets.base import resolve
 from targets.machine import Machine
@@ -75,6 +77,62 @@ def test_the_least_sum_of_slowdowns_is_taken() -> None:
     for mild, strong in (("winograd2", "winograd4"), ("winograd4", "winograd2")):
         pair = [favouring(mild, 1.1), favouring(strong, 2.0)]
         assert agreed(pair, 0.0) == agreed(pair[::-1], 0.0) == (strong,)
+
+
+def sparse_chain(*kernels: int) -> Graph:
+    """Convolutions half of whose weights are zeros."""
+    dense = chain(14, 64, *kernels)
+    values = dict(dense.values)
+    for name in (f"w{i}" for i in range(len(kernels))):
+        weights = np.asarray(dense.constant(name)).copy()
+        weights.reshape(-1)[::2] = 0
+        values[name] = Value.constant(name, weights)
+    return replace(dense, values=values)
+
+
+def costing(base: Problem, *sparse: float) -> Problem:
+    """With layers that take 1.0 densely, and so much if zeros are left out; what lies between costs nothing."""
+    own = tuple(
+        np.array([{"": 1.0, "sparse": cost}.get(choice.form.arithmetic, 9.0) for choice in choices])
+        for choices, cost in zip(base.choices, sparse, strict=True)
+    )
+    edges = {pair: np.where(matrix < IMPOSSIBLE, 0.0, matrix) for pair, matrix in base.edges.items()}
+    return replace(base, own=own, edges=edges)
+
+
+@pytest.mark.parametrize(("other", "arithmetic"), [(0.9, "sparse"), (1.0, "sparse"), (1.005, "sparse"), (1.1, "")])
+def test_zeros_are_left_out_where_no_number_of_cores_is_slower(other: float, arithmetic: str) -> None:
+    """However much another one would gain."""
+    base = problem(sparse_chain(1))
+    assert agreed([costing(base, 0.3), costing(base, other)], 0.0) == (arithmetic,)
+    assert agreed([costing(base, other), costing(base, 0.3)], 0.0) == (arithmetic,)
+    assert agreed([costing(base, 0.3)], 0.0) == ("sparse",)
+
+
+def test_layers_where_one_loses_more_than_it_gains_elsewhere_stay_dense() -> None:
+    """The second number of cores loses 0.6 by one layer, gains 0.05 by another; the third layer costs it no more than
+    that, and the first number of cores gains by all."""
+    base = problem(sparse_chain(1, 1, 1))
+    first, second = costing(base, 0.5, 0.5, 0.5), costing(base, 1.6, 0.95, 1.02)
+    assert agreed([first], 0.0) == ("sparse",) * 3
+    assert agreed([second], 0.0) == ("", "sparse", "")
+    assert agreed([first, second], 0.0) == agreed([second, first], 0.0) == ("", "sparse", "sparse")
+
+
+def test_other_arithmetic_is_a_compromise_still() -> None:
+    """A number of cores may lose by another's algorithm if that has nothing to do with zeros."""
+    base = problem(sparse_chain(1))
+    cheap, dear = (
+        replace(
+            base,
+            own=tuple(
+                np.array([{"": 1.0, "im2col-nhwc": cost}.get(choice.form.arithmetic, 9.0) for choice in choices])
+                for choices in base.choices
+            ),
+        )
+        for cost in (0.3, 1.1)
+    )
+    assert agreed([cheap, dear], 0.0) == ("im2col-nhwc",)
 
 
 def test_all_numbers_of_cores_have_it() -> None:
