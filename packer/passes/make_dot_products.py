@@ -6,11 +6,10 @@ Before: `y = a @ transpose(b)`, a [..,1,K], b [..,N,K], as attention of a single
 
 from __future__ import annotations
 
-from packer.ir import Graph, Node, TensorType, Value
+from packer.ir import Graph, Node, TensorType
 from packer.ir.ops import MatMul, Reshape, Transpose
-from packer.ir.ops.base import Op
 from packer.ir.types import DType
-from packer.passes.rewrite import Uses, fresh
+from packer.passes.rewrite import Rewriting, Uses
 
 __all__ = ["make_dot_products"]
 
@@ -18,37 +17,24 @@ __all__ = ["make_dot_products"]
 def make_dot_products(graph: Graph) -> Graph:
     """The graph with products of a row and a matrix, transposed for nothing else, turned around."""
     uses = Uses(graph)
-    taken: set[str] = set()
-    values: dict[str, Value] = {}
-    nodes: list[Node] = []
-
-    def add(op: Op, inputs: tuple[str | None, ...], node: Node) -> str:
-        types = [None if name is None else (values.get(name) or graph.values[name]).type for name in inputs]
-        name = fresh(graph, f"{node.outputs[0]}.dots", taken)
-        values[name] = Value(name, op.infer(types)[0])
-        nodes.append(Node(op, inputs, (name,), node.sources))
-        return name
-
+    made = Rewriting(graph, "dots")
     for node in graph.nodes:
         transpose = _transposed(graph, uses, node)
         if transpose is None:
-            nodes.append(node)
+            made.nodes.append(node)
             continue
         assert isinstance(transpose.op, Transpose)
         a, _, bias = (*node.inputs, None)[:3]
         (b,) = transpose.inputs
         perm = (*transpose.op.perm[:-2], transpose.op.perm[-1], transpose.op.perm[-2])
         if perm != tuple(range(len(perm))):
-            b = add(Transpose(perm), (b,), node)
-        operands: tuple[str | None, ...] = (b, add(_as_column(graph.type(a or "")), (a,), node))
+            b = made.add(Transpose(perm), (b,), node)
+        operands: tuple[str | None, ...] = (b, made.add(_as_column(graph.type(a or "")), (a,), node))
         if bias is not None:
-            operands = (*operands, add(_as_column(graph.type(bias)), (bias,), node))
-        nodes.append(
-            Node(
-                Reshape(graph.type(node.outputs[0]).shape), (add(node.op, operands, node),), node.outputs, node.sources
-            )
-        )
-    return graph.replaced(nodes, list(values.values())) if values else graph
+            operands = (*operands, made.add(_as_column(graph.type(bias)), (bias,), node))
+        dots = made.add(node.op, operands, node)
+        made.add(Reshape(graph.type(node.outputs[0]).shape), (dots,), node, node.outputs[0])
+    return made.result()
 
 
 def _transposed(graph: Graph, uses: Uses, node: Node) -> Node | None:

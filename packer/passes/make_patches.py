@@ -12,10 +12,9 @@ from math import prod
 
 import numpy as np
 
-from packer.ir import Graph, Node, Value
+from packer.ir import Graph, Node
 from packer.ir.ops import Conv, Reshape, Slice, Transpose
-from packer.ir.ops.base import Op
-from packer.passes.rewrite import fresh
+from packer.passes.rewrite import Rewriting
 
 __all__ = ["make_patches"]
 
@@ -24,19 +23,10 @@ _TAPS, _DENSEST = 16, 0.5  # least taps and largest share of non-zeros: measured
 
 def make_patches(graph: Graph) -> Graph:
     """The graph with such convolutions of constant weights as pointwise ones."""
-    taken: set[str] = set()
-    values: dict[str, Value] = {}
-    nodes: list[Node] = []
-
-    def add(op: Op, x: str, node: Node) -> str:
-        y = fresh(graph, f"{node.outputs[0]}.patches", taken)
-        values[y] = Value(y, op.infer([values[x].type if x in values else graph.type(x)])[0])
-        nodes.append(Node(op, (x,), (y,), node.sources))
-        return y
-
+    made = Rewriting(graph, "patches")
     for node in graph.nodes:
         if not _gains(graph, node):
-            nodes.append(node)
+            made.nodes.append(node)
             continue
         op = node.op
         assert isinstance(op, Conv)
@@ -47,15 +37,14 @@ def make_patches(graph: Graph) -> Graph:
         shape, ones = graph.type(x).shape, (1,) * rank
         seen = (*shape[:2], *(n * s for n, s in zip(places, op.strides, strict=True)))
         if seen != shape:
-            x = add(Slice((0,) * len(seen), (1,) * len(seen), seen), x, node)
-        x = add(Reshape((*shape[:2], *chain(*zip(places, op.strides, strict=True)))), x, node)
-        x = add(Transpose((0, 1, *range(3, 3 + 2 * rank, 2), *range(2, 2 + 2 * rank, 2))), x, node)
-        x = add(Reshape((shape[0], shape[1] * prod(op.strides), *places)), x, node)
-        flat = fresh(graph, f"{w}.patches", taken)
-        values[flat] = Value.constant(flat, weights.reshape(len(weights), -1, *ones))
+            x = made.add(Slice((0,) * len(seen), (1,) * len(seen), seen), (x,), node)
+        x = made.add(Reshape((*shape[:2], *chain(*zip(places, op.strides, strict=True)))), (x,), node)
+        x = made.add(Transpose((0, 1, *range(3, 3 + 2 * rank, 2), *range(2, 2 + 2 * rank, 2))), (x,), node)
+        x = made.add(Reshape((shape[0], shape[1] * prod(op.strides), *places)), (x,), node)
+        flat = made.constant(w, weights.reshape(len(weights), -1, *ones))
         pointwise = Conv(ones, (0,) * (2 * rank), ones, 1, op.activation)
-        nodes.append(Node(pointwise, (x, flat, *others), node.outputs, node.sources))
-    return graph.replaced(nodes, list(values.values())) if values else graph
+        made.add(pointwise, (x, flat, *others), node, node.outputs[0])
+    return made.result()
 
 
 def _gains(graph: Graph, node: Node) -> bool:

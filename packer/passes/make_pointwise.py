@@ -11,11 +11,10 @@ from math import prod
 
 import numpy as np
 
-from packer.ir import Graph, Node, TensorType, Value
+from packer.ir import Graph, Node, TensorType
 from packer.ir.ops import Conv, MatMul, Reshape, Transpose
-from packer.ir.ops.base import Op
 from packer.ir.types import DType
-from packer.passes.rewrite import fresh
+from packer.passes.rewrite import Rewriting
 
 __all__ = ["make_pointwise"]
 
@@ -25,34 +24,23 @@ _FIRST, _LAST = (0, 3, 1, 2), (0, 2, 3, 1)  # channels
 
 def make_pointwise(graph: Graph) -> Graph:
     """The graph with products of many rows with constant sparse matrices as convolutions."""
-    taken: set[str] = set()
-    values: dict[str, Value] = {}
+    made = Rewriting(graph, "pointwise")
     shared: dict[tuple[str, int], str] = {}
-    nodes: list[Node] = []
 
     def constant(name: str, axis: int, data: np.ndarray) -> str:
         if (name, axis) not in shared:
-            shared[name, axis] = fresh(graph, f"{name}.pointwise", taken)
-            values[shared[name, axis]] = Value.constant(shared[name, axis], data)
+            shared[name, axis] = made.constant(name, data)
         return shared[name, axis]
-
-    def add(op: Op, inputs: tuple[str | None, ...], node: Node, y: str | None = None) -> str:
-        if y is None:
-            types = [None if n is None else values[n].type if n in values else graph.type(n) for n in inputs]
-            y = fresh(graph, f"{node.outputs[0]}.pointwise", taken)
-            values[y] = Value(y, op.infer(types)[0])
-        nodes.append(Node(op, inputs, (y,), node.sources))
-        return y
 
     def planes(name: str, node: Node) -> str:
         type = graph.type(name)
         if not _is_image(type):
-            name = add(Reshape((1, 1, prod(type.shape[:-1]), type.shape[-1])), (name,), node)
-        return add(Transpose(_FIRST), (name,), node)
+            name = made.add(Reshape((1, 1, prod(type.shape[:-1]), type.shape[-1])), (name,), node)
+        return made.add(Transpose(_FIRST), (name,), node)
 
     for node in graph.nodes:
         if not _is_sparse_product(graph, node):
-            nodes.append(node)
+            made.nodes.append(node)
             continue
         assert isinstance(node.op, MatMul)
         a, b, bias = (*node.inputs, None)[:3]
@@ -66,12 +54,12 @@ def make_pointwise(graph: Graph) -> Graph:
             operands = (*operands, constant(bias, y.shape[-1], full.copy()))
         elif bias is not None:
             operands = (*operands, None, planes(bias, node))
-        found = add(Conv((1, 1), (0,) * 4, (1, 1), 1, node.op.activation), operands, node)
+        found = made.add(Conv((1, 1), (0,) * 4, (1, 1), 1, node.op.activation), operands, node)
         if _is_image(y):
-            add(Transpose(_LAST), (found,), node, node.outputs[0])
+            made.add(Transpose(_LAST), (found,), node, node.outputs[0])
         else:
-            add(Reshape(y.shape), (add(Transpose(_LAST), (found,), node),), node, node.outputs[0])
-    return graph.replaced(nodes, list(values.values())) if values else graph
+            made.add(Reshape(y.shape), (made.add(Transpose(_LAST), (found,), node),), node, node.outputs[0])
+    return made.result()
 
 
 def _is_sparse_product(graph: Graph, node: Node) -> bool:

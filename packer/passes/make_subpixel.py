@@ -15,10 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from packer.ir import Graph, Node, Value
+from packer.ir import Graph, Node
 from packer.ir.ops import Concat, Conv, ConvTranspose, Reshape, Slice, Transpose
-from packer.ir.ops.base import Op
-from packer.passes.rewrite import fresh
+from packer.passes.rewrite import Rewriting
 
 __all__ = ["make_subpixel"]
 
@@ -64,25 +63,10 @@ class _Dimension(NamedTuple):
 
 def make_subpixel(graph: Graph) -> Graph:
     """The graph with transposed convolutions of constant weights as convolutions."""
-    taken: set[str] = set()
-    values: dict[str, Value] = {}
-    nodes: list[Node] = []
-
-    def constant(name: str, data: np.ndarray) -> str:
-        made = fresh(graph, f"{name}.subpixel", taken)
-        values[made] = Value.constant(made, data)
-        return made
-
-    def add(op: Op, inputs: tuple[str, ...], node: Node, y: str | None = None) -> str:
-        if y is None:
-            y = fresh(graph, f"{node.outputs[0]}.subpixel", taken)
-            values[y] = Value(y, op.infer([values[n].type if n in values else graph.type(n) for n in inputs])[0])
-        nodes.append(Node(op, inputs, (y,), node.sources))
-        return y
-
+    made = Rewriting(graph, "subpixel")
     for node in graph.nodes:
         if not _able(graph, node):
-            nodes.append(node)
+            made.nodes.append(node)
             continue
         op = node.op
         assert isinstance(op, ConvTranspose)
@@ -97,25 +81,28 @@ def make_subpixel(graph: Graph) -> Graph:
         by_phase = len(several) > 1  # so that the channels of the parts follow each other
         parts: list[str] = []
         for windows in several:
-            operands: tuple[str, ...] = (x, constant(w, _filters(weights, op.group, dimensions, windows, by_phase)))
+            operands: tuple[str, ...] = (
+                x,
+                made.constant(w, _filters(weights, op.group, dimensions, windows, by_phase)),
+            )
             if bias is not None:
                 each, times = np.asarray(graph.constant(bias)), prod(len(s.phases) for s in windows)
-                operands = (*operands, constant(bias, np.tile(each, times) if by_phase else each.repeat(times)))
+                operands = (*operands, made.constant(bias, np.tile(each, times) if by_phase else each.repeat(times)))
             begins, ends = zip(*(d.ends(s) for d, s in zip(dimensions, windows, strict=True)), strict=True)
-            parts.append(add(Conv(ones, (*begins, *ends), ones, op.group, op.activation), operands, node))
-        found = add(Concat(1), tuple(parts), node) if by_phase else parts[0]
+            parts.append(made.add(Conv(ones, (*begins, *ends), ones, op.group, op.activation), operands, node))
+        found = made.add(Concat(1), tuple(parts), node) if by_phase else parts[0]
         channels = (*op.strides, y.shape[1]) if by_phase else (y.shape[1], *op.strides)
-        blocks = add(Reshape((y.shape[0], *channels, *places)), (found,), node)
+        blocks = made.add(Reshape((y.shape[0], *channels, *places)), (found,), node)
         filters, phases = (1 + rank, 1) if by_phase else (1, 2)  # dimensions of `blocks`
         order = (0, filters, *(at for i in range(rank) for at in (2 + rank + i, phases + i)))
-        moved = add(Transpose(order), (blocks,), node)
+        moved = made.add(Transpose(order), (blocks,), node)
         whole = (*y.shape[:2], *(n * s for n, s in zip(places, op.strides, strict=True)))
         if whole == y.shape:
-            add(Reshape(whole), (moved,), node, node.outputs[0])
+            made.add(Reshape(whole), (moved,), node, node.outputs[0])
         else:
             cut = Slice((0,) * y.rank, (1,) * y.rank, y.shape)
-            add(cut, (add(Reshape(whole), (moved,), node),), node, node.outputs[0])
-    return graph.replaced(nodes, list(values.values())) if values else graph
+            made.add(cut, (made.add(Reshape(whole), (moved,), node),), node, node.outputs[0])
+    return made.result()
 
 
 def _dimensions(

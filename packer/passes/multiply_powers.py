@@ -5,9 +5,9 @@ Before: `y = pow(x, 3)`. After: `square = x * x; y = square * x`.
 
 from __future__ import annotations
 
-from packer.ir import DType, Graph, Node, Value
+from packer.ir import DType, Graph, Node
 from packer.ir.ops import Binary
-from packer.passes.rewrite import fresh
+from packer.passes.rewrite import Rewriting
 
 __all__ = ["multiply_powers"]
 
@@ -15,24 +15,18 @@ __all__ = ["multiply_powers"]
 def multiply_powers(graph: Graph) -> Graph:
     """The graph with each power of 2, 3 or 4 of floats as one or two products, within two units in the last place; of
     zeros, infinities and NaN they are those of the power."""
-    taken = set[str]()
-    squares: list[Value] = []
-    nodes: list[Node] = []
-    changed = False
+    made = Rewriting(graph, "square")
     for node in graph.nodes:
         x, op = node.inputs[0], node.op
         if x is None or not isinstance(op, Binary) or (exponent := _exponent(graph, node, x)) not in (2.0, 3.0, 4.0):
-            nodes.append(node)
+            made.nodes.append(node)
             continue
-        changed = True
         factors = (x, x)
         if exponent != 2.0:
-            squares.append(Value(fresh(graph, f"{node.outputs[0]}.square", taken), graph.type(x)))
-            square = squares[-1].name
-            nodes.append(Node(Binary("mul"), factors, (square,), node.sources))
+            square = made.add(Binary("mul"), factors, node)
             factors = (square, x) if exponent == 3.0 else (square, square)
-        nodes.append(Node(Binary("mul", op.activation), factors, node.outputs, node.sources))
-    return graph.replaced(nodes, squares) if changed else graph
+        made.add(Binary("mul", op.activation), factors, node, node.outputs[0])
+    return made.result()
 
 
 def _exponent(graph: Graph, node: Node, base: str) -> float | None:
