@@ -119,6 +119,11 @@ class Form:
     grain: tuple[int, ...] = ()
     arithmetic: str = ""
 
+    @property
+    def leaves_out_zeros(self) -> bool:
+        """Whether weights that are zero cost nothing in its arithmetic."""
+        return self.arithmetic.startswith(("sparse", "masked", "sliced", "unrolled"))
+
     def fits(self, box: Box) -> bool:
         """Whether a piece of the first output may begin where `box` does."""
         return all(begin % unit == 0 for (begin, _), unit in zip(box, self.grain, strict=False))

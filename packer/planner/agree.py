@@ -23,7 +23,6 @@ Arithmetic = tuple[str, ...]
 _FEW = 32e6  # bytes of weights: those of smaller networks cost no more than if they had as many
 _ALIKE = 1.01  # times as slow as this is not slower
 _SHARES = (1.0, 0.5, 0.25, 0.1)
-_WITHOUT_ZEROS = ("sparse", "masked", "sliced", "unrolled")  # how arithmetic that leaves them out begins
 
 
 def agreed(problems: Sequence[Problem], worth: float) -> Arithmetic:
@@ -34,7 +33,7 @@ def agreed(problems: Sequence[Problem], worth: float) -> Arithmetic:
     there is little to save.
     """
     best, *others = _ranked(problems, worth)
-    if not others or not any(name.startswith(_WITHOUT_ZEROS) for name in best):
+    if not others or not _leaves_out_zeros(problems[0], best):
         return best
     dense = _ranked([_with_zeros(problem) for problem in problems], worth)[0]
     most = [_seconds(problem, dense) for problem in problems]
@@ -76,11 +75,19 @@ def _compromises(problems: Sequence[Problem], seconds: Sequence[float]) -> Itera
         yield problem.arithmetic(solve(own, problem.edges).chosen)
 
 
+def _leaves_out_zeros(problem: Problem, arithmetic: Arithmetic) -> bool:
+    """Whether any node does."""
+    return any(
+        choice.form.leaves_out_zeros and choice.form.arithmetic == wanted
+        for choices, wanted in zip(problem.choices, arithmetic, strict=True)
+        for choice in choices
+    )
+
+
 def _with_zeros(problem: Problem) -> Problem:
     """The problem without choices that leave out zeros, where there are others."""
-    own = [[not c.form.arithmetic.startswith(_WITHOUT_ZEROS) for c in choices] for choices in problem.choices]
-    wanted = [any(found) for found in own]
-    return problem.among(lambda v, choice: not wanted[v] or not choice.form.arithmetic.startswith(_WITHOUT_ZEROS))[0]
+    alone = [all(choice.form.leaves_out_zeros for choice in choices) for choices in problem.choices]
+    return problem.among(lambda v, choice: alone[v] or not choice.form.leaves_out_zeros)[0]
 
 
 def _thrifty(problem: Problem, worth: float) -> Arithmetic:

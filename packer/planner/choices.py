@@ -334,7 +334,7 @@ class _Nodes:
         parts = tuple(node.op.partial(term.begin, term.end, inputs) for term in terms)
         cut = self.cuts.into(node, Split(f"sum{cores}", pieces), parts, range(cores))
         for form in _fitting(forms, cut):
-            if form.arithmetic.startswith(("sparse", "masked", "sliced", "unrolled")):
+            if form.leaves_out_zeros:
                 continue  # the tiles of its stream need not end where terms do
             busy = [self.target.machine.barrier(cores)] * cores
             for term, i in zip(terms, cut.which, strict=True):
