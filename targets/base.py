@@ -267,6 +267,11 @@ class Target(Protocol):
         ...
 
     @property
+    def attends(self) -> bool:
+        """Whether it computes attention as one operator, rather than as the products and the softmax it is made of."""
+        ...
+
+    @property
     def fallback(self) -> str:
         """The target whose programs are put behind its own, for machines where the device cannot be used; or ""."""
         ...

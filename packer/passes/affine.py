@@ -10,15 +10,16 @@ from packer.ir.ops import Binary, ScaleShift
 __all__ = ["Affine", "as_affine", "narrowed"]
 
 Affine = tuple[str, np.ndarray, np.ndarray]
-"""(x, scale [C], shift [C]) in float64: y = x * scale[c] + shift[c], c along axis 1."""
+"""(x, scale [C], shift [C]) in float64: y = x * scale[c] + shift[c], c along the axis of channels."""
 
 
-def as_affine(graph: Graph, node: Node) -> Affine | None:
-    """What `node` does before its activation, if it is an affine function of one value per channel; else None."""
+def as_affine(graph: Graph, node: Node, axis: int = 1) -> Affine | None:
+    """What `node` does before its activation, if it is an affine function of one value per channel, these lying along
+    `axis`; else None."""
     output = graph.type(node.outputs[0])
     if output.rank < 2 or output.dtype is not DType.F32:
         return None
-    if isinstance(node.op, ScaleShift):
+    if isinstance(node.op, ScaleShift) and axis == 1:
         scale, shift = graph.constant(node.inputs[1]), graph.constant(node.inputs[2])
         if scale is None or shift is None:
             return None
@@ -27,7 +28,7 @@ def as_affine(graph: Graph, node: Node) -> Affine | None:
         return None
     a, b = node.inputs
     for x, other, swapped in ((a, b, False), (b, a, True)):
-        value = _per_channel(graph, other, output.shape)
+        value = _per_channel(graph, other, output.shape, axis)
         if x is None or value is None or graph.constant(x) is not None or graph.type(x) != output:
             continue
         one, zero = np.ones_like(value), np.zeros_like(value)
@@ -49,12 +50,12 @@ def narrowed(**parameters: np.ndarray) -> dict[str, np.ndarray] | None:
     return narrow if all(np.isfinite(data).all() for data in narrow.values()) else None
 
 
-def _per_channel(graph: Graph, name: str | None, shape: tuple[int, ...]) -> np.ndarray | None:
+def _per_channel(graph: Graph, name: str | None, shape: tuple[int, ...], channels: int) -> np.ndarray | None:
     """A constant as one float64 value a channel, if it is the same everywhere else."""
     data = graph.constant(name)
     if data is None or data.ndim > len(shape):
         return None
     full = data.reshape((1,) * (len(shape) - data.ndim) + data.shape)
-    if any(extent != 1 for axis, extent in enumerate(full.shape) if axis != 1):
+    if any(extent != 1 for axis, extent in enumerate(full.shape) if axis != channels):
         return None
-    return np.broadcast_to(full.reshape(-1), (shape[1],)).astype(np.float64)
+    return np.broadcast_to(full.reshape(-1), (shape[channels],)).astype(np.float64)

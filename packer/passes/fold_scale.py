@@ -25,14 +25,13 @@ def fold_scale(graph: Graph) -> Graph:
     values: list[Value] = []
     nodes: list[Node] = []
     for node in graph.nodes:
-        affine = as_affine(graph, node)
-        maker = uses.sole_producer(affine[0], node) if affine is not None else None
-        if affine is None or maker is None or not _can_absorb(graph, maker) or maker.outputs[0] in absorbed:
+        found = _absorbing(graph, uses, node)
+        if found is None or found[0].outputs[0] in absorbed:
             nodes.append(node)
             continue
+        maker, scale, shift = found
         assert isinstance(maker.op, Conv | ConvTranspose | MatMul)
         assert isinstance(node.op, Binary | ScaleShift)
-        _, scale, shift = affine
         weights = graph.constant(maker.inputs[1])
         assert weights is not None
         bias = graph.constant(maker.inputs[2]) if len(maker.inputs) > 2 and maker.inputs[2] is not None else None
@@ -55,21 +54,34 @@ def fold_scale(graph: Graph) -> Graph:
     return graph.replaced([n for n in nodes if n.outputs[0] not in absorbed], values)
 
 
-def _can_absorb(graph: Graph, maker: Node) -> bool:
+def _absorbing(graph: Graph, uses: Uses, node: Node) -> tuple[Node, np.ndarray, np.ndarray] | None:
+    """What can scale and shift its outputs as `node` does, and by what."""
+    for axis in dict.fromkeys((1, graph.type(node.outputs[0]).rank - 1)):
+        affine = as_affine(graph, node, axis)
+        maker = uses.sole_producer(affine[0], node) if affine is not None else None
+        if affine is not None and maker is not None and _can_absorb(graph, maker, axis):
+            return maker, *affine[1:]
+    return None
+
+
+def _can_absorb(graph: Graph, maker: Node, axis: int) -> bool:
+    """Whether it has constant weights, and its channels along `axis`."""
     op = maker.op
     if not isinstance(op, Conv | ConvTranspose | MatMul) or op.activation is not None or len(maker.inputs) > 3:
         return False
     weights = graph.constant(maker.inputs[1])
     if weights is None or weights.dtype != np.float32:
         return False
-    if isinstance(op, MatMul) and (weights.ndim != 2 or graph.type(maker.outputs[0]).rank != 2):
+    if axis != (graph.type(maker.outputs[0]).rank - 1 if isinstance(op, MatMul) else 1):
+        return False
+    if isinstance(op, MatMul) and weights.ndim != 2:
         return False
     if len(maker.inputs) < 3 or maker.inputs[2] is None:
         return True
     bias = graph.constant(maker.inputs[2])
     return (
         bias is not None
-        and bias.size in (1, graph.type(maker.outputs[0]).shape[1])
+        and bias.size in (1, graph.type(maker.outputs[0]).shape[axis])
         and bias.shape[-1:] in ((), (bias.size,))
     )
 

@@ -1,4 +1,4 @@
-"""Drop operators that change nothing, and merge chains of reshapes and of transposes.
+"""Drop operators that change nothing or always choose the same, and merge chains of reshapes and of transposes.
 
 Before: `a = reshape(x); b = reshape(a); y = transpose(transpose(b))`. After: `y = reshape(x)`.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from packer.ir import Graph, Node
-from packer.ir.ops import Binary, Cast, Concat, Expand, Pad, Reshape, ScaleShift, Slice, Tile, Transpose, Unary
+from packer.ir.ops import Binary, Cast, Concat, Expand, Pad, Reshape, ScaleShift, Slice, Tile, Transpose, Unary, Where
 from packer.passes.affine import as_affine
 
 __all__ = ["simplify_movement"]
@@ -37,8 +37,13 @@ def simplify_movement(graph: Graph) -> Graph:
 
 def _merged(graph: Graph, node: Node, made: dict[str, Node]) -> Node:
     """`node` reading past a reshape or transpose in front of it; a transpose that moves only extents of 1 becomes a
-    reshape."""
+    reshape, a choice that is always the same an expansion of what is chosen."""
     op = node.op
+    if isinstance(op, Where):
+        condition = graph.constant(node.inputs[0])
+        if condition is not None and condition.size and condition.all() == condition.any():
+            chosen = node.inputs[1 if condition.all() else 2]
+            return replace(node, op=Expand(graph.type(node.outputs[0]).shape), inputs=(chosen,))
     if isinstance(op, Transpose):
         kept = [p for p in op.perm if graph.type(node.inputs[0] or "").shape[p] != 1]
         if kept == sorted(kept):

@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from packer.bundle.model import Program
 from packer.ir import Graph
+from packer.passes.recognise_attention import recognise_attention
 from packer.planner.agree import agreed
 from packer.planner.choices import Choice
 from packer.planner.costs import Costs, Signature
@@ -24,7 +25,7 @@ from packer.planner.schedule import schedule
 from packer.planner.select import STRATEGIES, Strategy
 from targets.base import Target, TargetError
 
-__all__ = ["WORTH_OF_WEIGHTS", "Plan", "make_plan", "make_plans", "plan", "worth_their_cores"]
+__all__ = ["WORTH_OF_WEIGHTS", "Plan", "make_plan", "make_plans", "plan", "prepared", "worth_their_cores"]
 
 
 MOST_CORES = 254  # of a program
@@ -67,6 +68,11 @@ class Plan:
         return replace(made, plan=self.explain(errors, error))
 
 
+def prepared(graph: Graph, target: Target) -> Graph:
+    """The graph that is planned for `target`, which may have operators that others do not."""
+    return recognise_attention(graph) if target.attends else graph
+
+
 def make_plans(
     graph: Graph,
     target: Target,
@@ -91,7 +97,7 @@ def make_plans(
     strategy = STRATEGIES.get(search) if isinstance(search, str) else search
     if strategy is None:
         raise TargetError(f"unknown search '{search}'; known: {', '.join(STRATEGIES)}")
-    problems = {}
+    graph, problems = prepared(graph, target), {}
     with _uncollected():
         for cores in sorted(set(counts)):
             costs = Costs(target.on(target.machine.sized(cores)), records or {})

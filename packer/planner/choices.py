@@ -26,6 +26,7 @@ from targets.base import Form, Layout, Target, TargetError, Work, block_grain, s
 __all__ = ["Choice", "Term", "choices_of"]
 
 TILE_AXIS = 2  # the first spatial dimension: rows of an image
+_RUN = 256  # elements that are together in a tile, at least: shorter runs, in rows that lie apart, take longer
 MOST_STREAMED = 4  # nodes that stream into one another
 _MET = 0.2  # of the time of a line from one core to another: one that both write, or that was fetched ahead; measured
 TERM_BLOCK = 16  # input channels are cut between blocks
@@ -284,7 +285,8 @@ class _Nodes:
         assert name is not None
         between = self.graph.type(name).bytes // len(split.pieces)
         room = self.target.machine.private_cache(0) // 2
-        most = min(-(-(end - begin) // unit) for begin, end in (piece.box[TILE_AXIS] for piece in split.pieces))
+        rows = min(end - begin for begin, end in (piece.box[TILE_AXIS] for piece in split.pieces))
+        most = -(-rows // unit) if output.rank > TILE_AXIS + 1 else rows // max(unit, _RUN)
         if between <= room or most < 2:
             return []
         least = -(-(between + output.bytes // len(split.pieces)) // room)

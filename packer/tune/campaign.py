@@ -19,7 +19,7 @@ from edgert.errors import EdgertError
 from packer.bundle.writer import write_bundle
 from packer.ir import Graph
 from packer.ir.ops.base import ShapeError
-from packer.planner import make_plans
+from packer.planner import make_plans, prepared
 from packer.tune.candidates import Candidate, Candidates
 from packer.tune.measured import Measured, weights_from
 from packer.tune.probe import APART, probe
@@ -87,11 +87,11 @@ class Campaign:
         apart: float = APART,
     ) -> None:
         known = Measured.load(records, device, core)
-        self.graph, self.target, self.cores = graph, known.on(target), tuple(cores)
+        self.graph, self.target, self.cores = prepared(graph, target), known.on(target), tuple(cores)
         self.records, self.device, self.core, self.apart = records, device, core, apart
         self.weights = weights_from(graph, self.target.machine)
         self.known = dict(known.of(graph, self.target))
-        self.candidates = Candidates(graph, self.target, cores, self.known)
+        self.candidates = Candidates(self.graph, self.target, cores, self.known)
         self.recorded = self.total - self.left
         self.measured = self.failed = 0
         self.failure = ""

@@ -98,6 +98,10 @@ class CpuTarget:
         return ""
 
     @property
+    def attends(self) -> bool:
+        return True
+
+    @property
     def fallback(self) -> str:
         return ""
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from packer.ir import Box, Graph, Node, extents_of, whole
 from packer.ir.ops import (
+    Attention,
     Binary,
     Cast,
     Concat,
@@ -56,9 +57,9 @@ _ROW, _COLUMN = (
 
 # Operators whose kernels take views with gaps.
 _TAKES_VIEWS = (
-    Binary | Cast | Concat | Conv | ConvTranspose | DequantizeLinear | Expand | LpNormalize | Lrn | MatMul | Normalize
-    | Pad | Pool | IntegerConv | QuantizedConv | QuantizeLinear | Reduce | Reshape | Resize | ScaleShift | Slice
-    | Softmax | Transpose | Unary | Where
+    Attention | Binary | Cast | Concat | Conv | ConvTranspose | DequantizeLinear | Expand | LpNormalize | Lrn | MatMul
+    | Normalize | Pad | Pool | IntegerConv | QuantizedConv | QuantizeLinear | Reduce | Reshape | Resize | ScaleShift
+    | Slice | Softmax | Transpose | Unary | Where
 )  # fmt: skip
 
 
@@ -66,6 +67,8 @@ def grain(graph: Graph, node: Node) -> tuple[int, ...]:
     """Blocks of 16 channels, of activations and of packed weights, are not cut, nor are those of columns of a product:
     how the last column is summed up tells whether it is alone in its block."""
     rank = graph.type(node.outputs[0]).rank
+    if isinstance(node.op, Attention):
+        return (1,) * rank
     if not isinstance(node.op, MatMul):
         return block_grain(rank)
     rows = (1,) * rank if is_linear(graph, node) else block_grain(rank)

@@ -72,6 +72,10 @@ class CudaTarget:
         return self.board.device
 
     @property
+    def attends(self) -> bool:
+        return False
+
+    @property
     def fallback(self) -> str:
         return self.board.cpu
 

@@ -370,6 +370,23 @@ def softmax(b: Builder) -> None:
         b.op(b.text("Softmax", "LogSoftmax"), x, axis=b.integer(0, len(b.shape(x)) - 1))
 
 
+def attend(b: Builder) -> None:
+    """Of every row to every row; small numbers, whose exponentials are as exact as they are."""
+    x = b.pick(least=2)
+    if x is None or 0 in b.shape(x):
+        return
+    rank, rows = len(b.shape(x)), b.shape(x)[-2]
+    swapped = [*range(rank - 2), rank - 1, rank - 2]
+    for small in b.op("Tanh", x):
+        for t in b.op("Transpose", small, perm=swapped):
+            for scores in b.op("MatMul", small, t):
+                for scaled in b.op("Mul", scores, b.constant(np.float32(0.25))):
+                    masked = b.op("Add", scaled, b.weight(*((rows, rows) if b.chance(0.5) else (rows,))))
+                    for powers in b.op("Softmax", (masked or [scaled])[0] if b.chance(0.5) else scaled, axis=-1):
+                        for y in b.op("MatMul", powers, x):
+                            b.op("Transpose", y, perm=swapped if b.chance(0.5) else list(range(rank))[::-1])
+
+
 def normalize(b: Builder) -> None:
     x = b.pick(least=3)
     if x is None or 0 in b.shape(x):
@@ -561,6 +578,6 @@ OPERATORS: tuple[Callable[[Builder], None], ...] = (
     unary, clip, root, jump, bits, binary, divide, prelu, power, modulo, integer_binary, compare, logic, where, cast,
     batch_norm, quantize, quantized, dynamic_quantized, conv, conv, residual, conv_transpose, pool, pool_indices,
     global_pool, lrn, resize, upsample, sample, dense, gemm, product, reduce, spatial_mean, select, accumulate, softmax,
-    normalize, transpose, reshape, regroup, slice_, concat, split, expand, pad, gather, scatter, index, recurrent,
-    dynamic,
+    attend, normalize, transpose, reshape, regroup, slice_, concat, split, expand, pad, gather, scatter, index,
+    recurrent, dynamic,
 )  # fmt: skip

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from onnx import ModelProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from edgert.reader import Bundle, read
 from packer.api import pack
@@ -145,6 +145,24 @@ def dynamic(operator: str, x: Input, weights: np.ndarray, **attributes: object) 
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)
 
 
+def attention(batch: int, rows: int, keys: int, *mask: int) -> ModelProto:
+    """Attention of 3 heads, which lie between rows and columns of its operands, and a mask."""
+    sizes = {"q": (batch, rows, 3, 5), "k": (1, keys, 3, 5), "v": (batch, keys, 3, 18), "mask": mask}
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in sizes.items()]
+    nodes = [
+        helper.make_node("Transpose", ["q"], ["rows"], perm=[0, 2, 1, 3]),
+        helper.make_node("Transpose", ["k"], ["keys"], perm=[0, 2, 3, 1]),
+        helper.make_node("MatMul", ["rows", "keys"], ["products"]),
+        helper.make_node("Add", ["products", "mask"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["powers"], axis=-1),
+        helper.make_node("Transpose", ["v"], ["values"], perm=[0, 2, 1, 3]),
+        helper.make_node("MatMul", ["powers", "values"], ["sums"]),
+        helper.make_node("Transpose", ["sums"], ["y"], perm=[0, 2, 1, 3]),
+    ]
+    graph = helper.make_graph(nodes, "attention", infos, [helper.make_empty_tensor_value_info("y")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)
+
+
 def models() -> Iterator[ModelProto]:
     """Small networks whose bundles use every kernel, most of them in several ways."""
     pads = [1, 1, 1, 1]
@@ -240,6 +258,8 @@ def models() -> Iterator[ModelProto]:
     yield model("ArgMax", f(3, 5, 2), axis=1, select_last_index=1)
     yield model("CumSum", f(3, 5), k(1).reshape(()), exclusive=1, reverse=1)
     yield model("Softmax", f(3, 19), axis=1)
+    yield attention(2, 17, 21, 21)
+    yield attention(1, 8, 3, 3, 8, 1)
     yield model("LogSoftmax", f(2, 5, 3), axis=1)
     yield model("LayerNormalization", f(3, 18), w(18), w(18))
     yield model("InstanceNormalization", f(2, 3, 4, 5), w(3), w(3))

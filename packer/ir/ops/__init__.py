@@ -1,5 +1,6 @@
 """The operators of the IR, one family a file. Importers translate ONNX into these; targets compile these."""
 
+from packer.ir.ops.attention import Attention
 from packer.ir.ops.base import Activation, Dependence, Op, Part, ShapeError
 from packer.ir.ops.conv import Conv, ConvTranspose
 from packer.ir.ops.elementwise import Binary, Cast, DequantizeLinear, QuantizeLinear, ScaleShift, Unary, Where
@@ -27,6 +28,7 @@ from packer.ir.ops.selection import Compress, NonMaxSuppression, NonZero, TopK, 
 __all__ = [
     "Activation",
     "ArgReduce",
+    "Attention",
     "Binary",
     "Cast",
     "Compress",

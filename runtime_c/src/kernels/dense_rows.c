@@ -1,7 +1,25 @@
 /* Products of planar rows with blocked weights, stored as planar rows. */
 #include "kernels/dense_rows.h"
 
+#include <string.h>
+
 #include "kernels/rows.h"
+#include "kernels/tensor.h"
+#include "kernels/transpose.h"
+
+void ert_dense_pack(const float *x, int64_t step, int64_t lane, int64_t depth, int64_t columns, float *to) {
+  for (; columns > 0; columns -= 16, x += 16 * lane, to += depth * 16) {
+    const int64_t lanes = ert_min64(columns, 16);
+    if (lanes < 16) memset(to, 0, (size_t)depth * 64);
+    if (lane == 1)
+      ert_copy_rows(to, 64, x, step * 4, depth, (size_t)lanes * sizeof(float));
+    else if (step == 1)
+      ert_transpose(to, 16, x, lane, depth, lanes, sizeof(float));
+    else
+      for (int64_t d = 0; d < depth; d++)
+        for (int64_t i = 0; i < lanes; i++) to[d * 16 + i] = x[d * step + i * lane];
+  }
+}
 
 void ert_dense_rows_run(const ert_simd *simd, const ert_dense_rows *d, const ert_finish *finish, float *tile) {
   const int64_t blocks = d->columns / 16, rest = d->columns % 16;

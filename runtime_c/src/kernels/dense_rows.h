@@ -1,4 +1,4 @@
-/* Products of planar rows with blocked weights, stored as planar rows: what linear and matmul share. */
+/* Products of planar rows with blocked weights, stored as planar rows: what linear, matmul and attention share. */
 #ifndef ERT_KERNELS_DENSE_ROWS_H
 #define ERT_KERNELS_DENSE_ROWS_H
 
@@ -18,6 +18,10 @@ typedef struct ert_dense_rows {
   int64_t rows, depth, columns; /* columns need not be a multiple of 16; the others are neither read nor written */
   bool add;
 } ert_dense_rows;
+
+/* A matrix of floats as such blocks [depth][16], lanes past the last column zero: `step` floats lie between its rows, `lane`
+ * between its columns. */
+void ert_dense_pack(const float *x, int64_t step, int64_t lane, int64_t depth, int64_t columns, float *to);
 
 /* `tile` is scratch for rows * 16 floats, needed if columns is no multiple of 16. */
 void ert_dense_rows_run(const ert_simd *simd, const ert_dense_rows *d, const ert_finish *finish, float *tile);

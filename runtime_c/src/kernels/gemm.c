@@ -5,8 +5,6 @@
 
 #include "base/checked.h"
 #include "kernels/partition.h"
-#include "kernels/rows.h"
-#include "kernels/transpose.h"
 
 enum { PACKED_FLOATS = 64 * 1024 }; /* of b at a time */
 
@@ -25,18 +23,6 @@ bool ert_gemm_scratch(int64_t rows, int64_t depth, int64_t a_pitch, int64_t grou
     return false;
   *floats = packed + rest;
   return true;
-}
-
-/* Columns of b in blocks [depth][16]; lanes past the last column are zero. */
-static void pack(const ert_gemm *g, int64_t column, int64_t columns, float *to) {
-  for (; columns > 0; columns -= 16, column += 16, to += g->depth * 16) {
-    const int64_t lanes = ert_min64(columns, 16);
-    if (lanes < 16) memset(to, 0, (size_t)g->depth * 64);
-    if (g->transposed)
-      ert_transpose(to, 16, g->b + column * g->b_pitch, g->b_pitch, g->depth, lanes, sizeof(float));
-    else
-      ert_copy_rows(to, 64, g->b + column, g->b_pitch * 4, g->depth, (size_t)lanes * sizeof(float));
-  }
 }
 
 /* A vector times the columns of b, or a's rows times one of them. */
@@ -80,7 +66,10 @@ void ert_gemm_run(const ert_simd *simd, const ert_gemm *g, const ert_finish *fin
     memcpy(copy + r * pitch, g->a + r * g->a_pitch, (size_t)g->depth * sizeof(float));
   for (int64_t column = 0; column < whole; column += g->group) {
     const int64_t columns = ert_min64(g->group, whole - column);
-    pack(g, column, columns, packed);
+    if (g->transposed)
+      ert_dense_pack(g->b + column * g->b_pitch, 1, g->b_pitch, g->depth, columns, packed);
+    else
+      ert_dense_pack(g->b + column, g->b_pitch, 1, g->depth, columns, packed);
     const ert_dense_rows d = {
         .x = collide ? copy : g->a,
         .x_pitch = pitch,

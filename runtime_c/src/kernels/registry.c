@@ -8,6 +8,7 @@
 /* In the order of their names, which they are searched by. */
 #define KERNELS(X)            \
   X(arg_reduce)               \
+  X(attention)                \
   X(binary)                   \
   X(cast)                     \
   X(compress)                 \

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from packer.ir import TensorType
 from packer.ir.ops import (
+    Attention,
     Binary,
     Concat,
     Conv,
@@ -38,6 +39,7 @@ from packer.ir.ops import (
 from targets.base import Form, Layout, Work
 from targets.cpu.cost import fold, matrix, move, pointwise, window
 from targets.cpu.cost.at import At, at
+from targets.cpu.cost.attention import attention_seconds
 from targets.cpu.cost.conv import conv_seconds
 from targets.cpu.cost.depthwise import depthwise_seconds
 from targets.cpu.cost.depthwise_planar import depthwise_planar_seconds
@@ -82,6 +84,7 @@ _CONVOLUTIONS: dict[str, _Model] = {
     "winograd2-bf16": winograd_seconds,
 }
 _MODELS: dict[type, _Model] = {
+    Attention: attention_seconds,
     Binary: pointwise.pointwise_seconds,
     Concat: move.concat_seconds,
     ConvTranspose: matrix.conv_transpose_seconds,

@@ -10,6 +10,7 @@ from packer.ir import DType, Graph, Node, TensorType, Value
 from packer.ir.ops import (
     Activation,
     ArgReduce,
+    Attention,
     Binary,
     Compress,
     Concat,
@@ -62,6 +63,7 @@ def of(text: str) -> TensorType | None:
     return TensorType(DType[name.upper()], tuple(int(n) for n in shape.split(",") if n))
 
 
+ATTENTION = Attention(0.5, *((0, 1, 2),) * 4)
 CONV = Conv((1, 1), (0, 0, 0, 0), (1, 1))
 TRANSPOSE = ConvTranspose((1, 1), (0, 0, 0, 0), (1, 1), (0, 0))
 MAX = Pool("max", (2, 2), (1, 1), (0, 0, 0, 0), (1, 1))
@@ -123,6 +125,13 @@ REFUSED: list[tuple[Op, str, str]] = [
     (MatMul(), "f32[] f32[2]", "matrices"),
     (MatMul(), "f32[2,3] f32[3,4] f32[3]", "broadcast"),
     (MatMul(Activation("relu")), "i32[2,3] i32[3,4]", "f32 result"),
+    (ATTENTION, "f32[2,3,4] f32[2,5,3] f32[2,5,6]", "as many columns in q as in k"),
+    (ATTENTION, "f32[2,3,4] f32[2,5,4] f32[2,3,6]", "as many rows in k as in v"),
+    (ATTENTION, "f32[2,3,4] f32[2,0,4] f32[2,0,6]", "as many rows in k as in v, and some"),
+    (ATTENTION, "f32[2,3,4] f32[5,4] f32[2,5,6]", "k_axes that order 2 dimensions"),
+    (ATTENTION, "f32[2,3,4] f32[3,5,4] f32[2,5,6]", "broadcast"),
+    (ATTENTION, "f32[2,3,4] f32[2,5,4] f32[2,5,6] f32[4,1,3,5]", r"mask that broadcasts to \(2, 3, 5\)"),
+    (replace(ATTENTION, y_axes=(0, 1, 1)), "f32[2,3,4] f32[2,5,4] f32[2,5,6]", "y_axes that order 3"),
     (Reduce("sum", (1, 0)), "f32[2,3]", "increasing"),
     (Reduce("sum", (0,)), "bool[2]", "sum of f32"),
     (Reduce("log_sum", (0,)), "i32[2]", "log_sum of f32"),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from packer.ir.ops import Activation, Concat, Expand, MatMul, Pad, Reshape, Slice, Tile, Transpose, Unary
+from packer.ir.ops import Activation, Attention, Concat, Expand, MatMul, Pad, Reshape, Slice, Tile, Transpose, Unary
 from tests.packer.ir.oracle import check, onnx_run, run
 
 DTYPES = (np.float32, np.int64, np.uint8, np.bool_)
@@ -114,3 +114,20 @@ def test_matmul() -> None:
     a, b = rng.normal(size=(2, 4, 4)).astype(np.float32)
     (activated,) = Unary("tanh").reference(onnx_run("MatMul", [a, b])[0] + np.float32(1))
     check(MatMul(Activation("tanh")), [a, b, np.ones((), np.float32)], [activated])
+
+
+def test_attention() -> None:
+    rng = np.random.default_rng(6)
+    for batch, rows, keys, depth, columns in (((2, 3), 7, 5, 4, 6), ((1, 1), 1, 9, 1, 2), ((3, 1), 4, 4, 8, 8)):
+        q, k, v = (
+            rng.normal(size=(*batch, *matrix)).astype(np.float32)
+            for matrix in ((rows, depth), (keys, depth), (keys, columns))
+        )
+        mask = rng.normal(size=(rows, keys)).astype(np.float32)
+        for masks in ([], [mask]):
+            expected = onnx_run("Attention", [q, k, v, *masks], opset=23, scale=0.3)
+            for _ in range(4):
+                orders = [tuple(rng.permutation(4).tolist()) for _ in range(4)]
+                stored = [x.transpose(np.argsort(axes)) for x, axes in zip((q, k, v), orders, strict=False)]
+                result = [expected[0].transpose(np.argsort(orders[3]))]
+                check(Attention(0.3, *orders), [*stored, *masks], result, 1e-6)

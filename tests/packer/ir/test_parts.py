@@ -228,6 +228,24 @@ def matmul(rng: Rng) -> Case:
     return ops.MatMul(Activation("relu") if chance(rng) else None), [a, b] + [bias] * chance(rng)
 
 
+def attention(rng: Rng) -> Case:
+    batch, (rows, keys, depth, columns) = shape_of(rng, int(rng.integers(0, 3))), shape_of(rng, 4)
+    rank = len(batch) + 2
+    orders = [tuple(rng.permutation(rank).tolist()) for _ in range(4)]
+
+    def stored(axes: tuple[int, ...], *matrix: int) -> np.ndarray:
+        seen = (*(1 if chance(rng, 0.3) else n for n in batch), *matrix)
+        return grid(rng, *(seen[axes.index(axis)] for axis in range(rank)))
+
+    sizes = ((rows, depth), (keys, depth), (keys, columns))
+    operands = [stored(axes, *size) for axes, size in zip(orders, sizes, strict=False)]
+    op = ops.Attention(0.5, *orders)
+    y = op.infer([type_of(x) for x in operands])[0].shape
+    scores = (*(y[axis] for axis in orders[3][:-1]), keys)
+    mask = grid(rng, *[1 if chance(rng, 0.3) else n for n in scores][int(rng.integers(0, rank + 1)) :])
+    return op, operands + [mask] * chance(rng)
+
+
 def concat(rng: Rng) -> Case:
     shape, axis = shape_of(rng, 3), int(rng.integers(3))
     parts = [grid(rng, *shape[:axis], int(rng.integers(0, 5)), *shape[axis + 1 :]) for _ in range(4)]
@@ -296,10 +314,11 @@ def gather(rng: Rng) -> Case:
 CASES: tuple[Callable[[Rng], Case], ...] = (
     quantized_conv, quantized_matmul, integer_conv, integer_matmul,
     conv, conv_transpose, pool, unary, binary, where, scale_shift, cast, quantize, dequantize, softmax, reduce,
-    arg_reduce, cum_sum, normalize, lp_normalize, lrn, matmul, concat, transpose, reshape, slice_, expand, tile, pad,
-    resize, gather,
+    arg_reduce, cum_sum, normalize, lp_normalize, lrn, matmul, attention, concat, transpose, reshape, slice_, expand,
+    tile, pad, resize, gather,
 )  # fmt: skip
-ROUNDS = ("softmax", "normalize", "lp_normalize", "resize")  # numpy adds up in an order that depends on the shape
+# numpy adds up in an order that depends on the shape
+ROUNDS = ("attention", "softmax", "normalize", "lp_normalize", "resize")
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__.strip("_"))

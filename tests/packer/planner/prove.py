@@ -180,7 +180,8 @@ def _overwrites(memory: _Memory, step: Step, producers: dict[str, Node]) -> bool
         assert step.nodes, f"{step.kernel} writes over its input {slot}"
         maker = producers[band(made.name)[0]]
         allowed = [maker.inputs[i] for i in maker.op.inplace if i < len(maker.inputs)]
-        assert band(read.name)[0] in allowed, f"{step.kernel} writes over its input {slot}"
+        root = memory.root(step.inputs[slot])[1]  # a piece of a joined value may be called what it was joined of
+        assert {band(read.name)[0], band(root.name)[0]} & {*allowed}, f"{step.kernel} writes over its input {slot}"
         assert (read.type, read.layout) == (made.type, made.layout)
         assert np.array_equal(memory.addresses(step.inputs[slot]), memory.addresses(step.outputs[0]))
     return bool(over)

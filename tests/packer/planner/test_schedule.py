@@ -14,7 +14,7 @@ from packer.importers import import_onnx
 from packer.ir import DType, Extent, Graph, Node, TensorType, Value, whole
 from packer.ir.ops import Binary, Concat, Conv, NonZero, Reshape, Unary
 from packer.passes import optimize
-from packer.planner import plan
+from packer.planner import plan, prepared
 from packer.planner.choices import Choice
 from packer.planner.costs import Costs
 from packer.planner.problem import build
@@ -47,7 +47,7 @@ def test_random_networks(make: Callable[[int], object], first: int) -> None:
     """With the plan chosen by cost, and with any."""
     overwritten = 0
     for seed in range(first, first + 20):
-        graph = optimize(import_onnx(make(seed)))
+        graph = prepared(optimize(import_onnx(make(seed))), TARGET)
         for cores in (1, 2 + seed % 4):
             overwritten += prove(graph, cheapest(graph, cores))
             overwritten += prove(graph, any_plan(graph, cores, seed))

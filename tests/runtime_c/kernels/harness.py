@@ -24,7 +24,7 @@ from tests.runtime_c.native import BUILD, build
 
 # The kernels with vector loops. The others get none: one that uses some must be named here.
 VECTORIZED = frozenset((
-    "arg_reduce", "binary", "conv", "conv_bf16", "conv_depthwise", "conv_depthwise_planar",
+    "arg_reduce", "attention", "binary", "conv", "conv_bf16", "conv_depthwise", "conv_depthwise_planar",
     "conv_depthwise_integer", "conv_depthwise_quantized", "conv_direct",
     "conv_im2col_caffe", "conv_im2col_nhwc", "conv_integer", "conv_quantized", "conv_sparse",
     "conv_transpose", "conv_unrolled", "conv_winograd", "conv_winograd_bf16", "dequantize_linear", "dynamic_levels",

@@ -12,11 +12,24 @@ import pytest
 
 from packer.importers import import_onnx
 from packer.ir import Block, DType, TensorType
-from packer.ir.ops import Activation, Binary, Concat, Conv, MatMul, Op, Pool, Recurrent, ScaleShift, Softmax, Unary
+from packer.ir.ops import (
+    Activation,
+    Attention,
+    Binary,
+    Concat,
+    Conv,
+    MatMul,
+    Op,
+    Pool,
+    Recurrent,
+    ScaleShift,
+    Softmax,
+    Unary,
+)
 from packer.passes import optimize
 from packer.planner.costs import work_of
 from targets.base import Form, Layout, TargetError, Work, resolve
-from targets.cpu.cost import conv, dense, direct, matrix, reorder_seconds, seconds
+from targets.cpu.cost import attention, conv, dense, direct, matrix, reorder_seconds, seconds
 from targets.cpu.cost.weights import weights
 from targets.machine import Machine
 from tests.e2e.random_networks import random_network
@@ -111,6 +124,7 @@ EXAMPLES = [
     (work(Pool("max", (3, 3), (2, 2), (1, 1, 1, 1), (1, 1)), f32(1, 64, 28, 28)), ""),
     (work(Softmax("softmax", (1,)), f32(8, 1000)), ""),
     (work(MatMul(), f32(1, 1000), f32(1000, 1000)), ""),
+    (work(Attention(1.0, *((0, 1, 2),) * 4), f32(3, 99, 32), f32(3, 99, 32), f32(3, 99, 32), constant=3), ""),
     (work(Concat(1), f32(1, 64, 28, 28), f32(1, 32, 28, 28), constant=2), ""),
 ]
 NAMES = [f"{type(what.op).__name__} {name}".strip() for what, name in EXAMPLES]
@@ -284,6 +298,8 @@ def test_columns_leave_out_taps_that_see_padding(geometry: Sequence[int], parts:
 @pytest.mark.parametrize(
     ("file", "name", "value"),
     [
+        ("attention.c", "BAND_FLOATS", attention._BAND),
+        ("attention.c", "LEAST_ROWS", attention._LEAST),
         ("conv_plan.c", "BAND_FLOATS", conv._BAND),
         ("conv_plan.c", "LEAST_COLUMNS", conv._LEAST_COLUMNS),
         ("conv.c", "TILE_BLOCKS", conv._TILE_BLOCKS),
@@ -407,6 +423,21 @@ def test_measured_layers_are_predicted() -> None:
     assert sum(ratio * time for ratio, time, _ in found) / sum(time for _, time, _ in found) == pytest.approx(
         1, abs=0.05
     )
+
+
+@pytest.mark.parametrize(("heads", "rows", "keys", "depth", "microseconds"), [
+    (12, 197, 197, 64, 646), (12, 384, 384, 64, 2266), (12, 512, 512, 64, 3875), (3, 197, 197, 64, 161),
+    (4, 128, 128, 32, 53.3), (6, 1500, 1500, 64, 16650), (12, 64, 64, 64, 78), (192, 49, 49, 32, 581),
+    (1, 16384, 256, 32, 3000), (1, 4096, 64, 32, 218), (8, 4096, 77, 40, 2861), (4, 196, 196, 16, 80),
+    (8, 1024, 1024, 40, 7546), (8, 64, 64, 32, 28.7),
+])  # fmt: skip
+def test_attention_is_predicted(heads: int, rows: int, keys: int, depth: int, microseconds: float) -> None:
+    """On one core of Zen 5, heads between rows and columns."""
+    op = Attention(1.0, *((0, 2, 1, 3),) * 4)
+    what = work(op, f32(1, rows, heads, depth), f32(1, keys, heads, depth), f32(1, keys, heads, depth), constant=3)
+    touched = 8.0 * heads * depth * (rows + keys)
+    found = time(what, form(what, PLANAR, PLANAR), touched, Machine.load("zen5-server")) * 1e6
+    assert found == pytest.approx(microseconds, rel=0.2)
 
 
 @pytest.mark.parametrize(("rows", "zeros", "microseconds"), [
