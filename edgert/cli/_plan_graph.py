@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -44,8 +45,8 @@ def plan_graph(program: Program, plan: Plan, steps: Sequence[Sequence[int]]) -> 
     rows = [0] * count
     lines: list[tuple[int, int, int]] = []
     base = phase = deepest = 0
-    for v in _in_time(plan, steps):
-        d, own = plan.decisions[v], [program.steps[step].phase for step in steps[v]]
+    for first, v in _in_time(plan, steps):
+        d, own = plan.decisions[v], [program.steps[step].phase for step in steps[v] if first in steps[v]]
         if own and min(own) > phase:
             base = deepest + 1
             lines.append((base, phase + 1, min(own)))
@@ -66,12 +67,14 @@ def plan_graph(program: Program, plan: Plan, steps: Sequence[Sequence[int]]) -> 
     return PlanGraph(tuple(inputs), tuple(edges), tuple(rows), tuple(lines))
 
 
-def _in_time(plan: Plan, steps: Sequence[Sequence[int]]) -> list[int]:
-    """The decisions in the order of their first steps; those without steps come behind what they read."""
-    when: dict[str, int] = {}
+def _in_time(plan: Plan, steps: Sequence[Sequence[int]]) -> list[tuple[float, int]]:
+    """When decisions come, and which, in order: at their first step, or at the first that reads what they give, which
+    may be there without a step, or before the step that copies it to an output."""
+    read: dict[str, float] = {}
     keys = []
-    for v, d in enumerate(plan.decisions):
-        key = min(steps[v], default=max((when.get(value.name, 0) for value in d.inputs), default=0))
-        when.update((output.name, key) for output in d.outputs)
+    for v in reversed(range(len(plan.decisions))):
+        d = plan.decisions[v]
+        key = min((*steps[v], *(read.get(value.name, math.inf) for value in d.outputs)), default=math.inf)
+        read.update((value.name, min(key, read.get(value.name, key))) for value in d.inputs)
         keys.append((key, v))
-    return [v for _, v in sorted(keys)]
+    return sorted(keys)

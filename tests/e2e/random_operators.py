@@ -371,20 +371,22 @@ def softmax(b: Builder) -> None:
 
 
 def attend(b: Builder) -> None:
-    """Of every row to every row; small numbers, whose exponentials are as exact as they are."""
+    """Of every row to every row; of small numbers, whose exponentials are as exact as they are."""
     x = b.pick(least=2)
     if x is None or 0 in b.shape(x):
         return
-    rank, rows = len(b.shape(x)), b.shape(x)[-2]
-    swapped = [*range(rank - 2), rank - 1, rank - 2]
-    for small in b.op("Tanh", x):
-        for t in b.op("Transpose", small, perm=swapped):
-            for scores in b.op("MatMul", small, t):
-                for scaled in b.op("Mul", scores, b.constant(np.float32(0.25))):
-                    masked = b.op("Add", scaled, b.weight(*((rows, rows) if b.chance(0.5) else (rows,))))
-                    for powers in b.op("Softmax", (masked or [scaled])[0] if b.chance(0.5) else scaled, axis=-1):
-                        for y in b.op("MatMul", powers, x):
-                            b.op("Transpose", y, perm=swapped if b.chance(0.5) else list(range(rank))[::-1])
+    for rows in b.op("Reshape", x, b.ints(1, -1, b.shape(x)[-1]), exact=True):
+        extent = b.shape(rows)[1]
+        for small in b.op("Tanh", rows):
+            for t in b.op("Transpose", small, perm=[0, 2, 1]):
+                for scores in b.op("MatMul", small, t):
+                    if b.chance(0.5):
+                        scores = b.op("Mul", scores, b.constant(np.float32(0.25)))[0]
+                    if b.chance(0.5):
+                        scores = b.op("Add", scores, b.weight(extent))[0]
+                    for powers in b.op("Softmax", scores, axis=-1):
+                        for y in b.op("MatMul", powers, rows):
+                            b.op("Transpose", y, perm=[1, 0, 2] if b.chance(0.5) else [0, 2, 1])
 
 
 def normalize(b: Builder) -> None:
