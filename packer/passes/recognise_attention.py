@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from packer.ir import Graph, Node
-from packer.ir.ops import Attention, Binary, MatMul, Softmax, Transpose
+from packer.ir import Graph, Node, whole
+from packer.ir.ops import Attention, Binary, MatMul, Reshape, Softmax, Transpose
 from packer.passes.remove_dead import remove_dead
-from packer.passes.rewrite import Uses
+from packer.passes.rewrite import Rewriting, Uses
+from packer.passes.seen import Seen, factor_of, ordered, seen_before, seen_behind, stored
 
 __all__ = ["recognise_attention"]
 
@@ -25,19 +26,43 @@ def recognise_attention(graph: Graph) -> Graph:
     """The graph with each attention as one operator, if nobody else reads its scores."""
     uses = Uses(graph)
     found = [_attention(graph, uses, node) for node in graph.nodes if isinstance(node.op, Softmax)]
-    made = {node.outputs[0]: node for node in found if node is not None}
-    if not made:
+    ends = {attention.y.name: attention for attention in found if attention is not None}
+    if not ends:
         return graph
-    return remove_dead(graph.replaced([made.get(node.outputs[0], node) for node in graph.nodes]))
+    made = Rewriting(graph, "attention")
+    for node in graph.nodes:
+        attention = ends.get(node.outputs[0])
+        if attention is None:
+            made.nodes.append(node)
+        else:
+            attention.add_to(made)
+    return remove_dead(made.result())
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """A value times a number; dimension i of what is seen is dimension axes[i] of the value."""
+class _Attention:
+    """The operands as they are seen in it, and the nodes that it stands for."""
 
-    name: str
-    axes: tuple[int, ...]
-    factor: float = 1.0
+    q: Seen
+    k: Seen
+    v: Seen
+    y: Seen
+    scale: float
+    mask: str | None
+    node: Node
+
+    def add_to(self, made: Rewriting) -> None:
+        """Add the operator, with views of its operands that have as many dimensions as the one that has most."""
+        rank = max(operand.rank for operand in (self.q, self.k, self.v, self.y))
+        (q, q_axes), (k, k_axes), (v, v_axes) = (stored(made, self.node, x, rank) for x in (self.q, self.k, self.v))
+        missing, y_axes = ordered(self.y, rank)
+        op = Attention(self.scale * self.q.factor * self.k.factor, q_axes, k_axes, v_axes, y_axes)
+        inputs = (q, k, v, *((self.mask,) if self.mask is not None else ()))
+        if not missing:
+            made.add(op, inputs, self.node, self.y.name)
+        else:
+            y = made.add(op, inputs, self.node)
+            made.add(Reshape(made.type(self.y.name).shape), [y], self.node, self.y.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,48 +76,55 @@ class _Scores:
     nodes: tuple[Node, ...]
 
 
-def _attention(graph: Graph, uses: Uses, softmax: Node) -> Node | None:
-    """The operator that makes what becomes of the products of `softmax`, if it is part of an attention."""
+def _attention(graph: Graph, uses: Uses, softmax: Node) -> _Attention | None:
+    """The attention that the node is part of."""
     type = graph.type(softmax.outputs[0])
     if type.rank < 2 or softmax.op != Softmax("softmax", (type.rank - 1,)):
         return None
-    scores = _scores(graph, uses, softmax, softmax.inputs[0])
-    product = _product(uses, softmax, type.rank)
+    scores, product = _scores(graph, uses, softmax, softmax.inputs[0]), _product(uses, softmax, type.rank)
     if scores is None or product is None:
         return None
-    nodes, v, y = product
-    types = [graph.type(name) for name in (scores.q, scores.k, v.name, y.name)]
+    nodes, v_name, axes = product
+    y_name = nodes[-1].outputs[0]
+    types = [graph.type(name) for name in (scores.q, scores.k, v_name, y_name)]
     if graph.type(scores.nodes[0].outputs[0]) != type or any(t.rank != type.rank or not t.elements for t in types):
         return None
-    if type.shape[-2] < _FEW or tuple(types[-1].shape[axis] for axis in y.axes)[:-1] != type.shape[:-1]:
+    if type.shape[-2] < _FEW or tuple(types[-1].shape[axis] for axis in axes)[:-1] != type.shape[:-1]:
         return None  # the values have more batches
-    swap = _swapped(type.rank)
-    q = _before(graph, uses, _Seen(scores.q, tuple(range(type.rank))))
-    k = _before(graph, uses, _Seen(scores.k, swap))
-    v, (y, behind) = _before(graph, uses, v, multiplied=False), _behind(uses, y)
-    op = Attention(scores.scale * q.factor * k.factor, q.axes, k.axes, v.axes, y.axes)
-    inputs = (q.name, k.name, v.name, *((scores.mask,) if scores.mask is not None else ()))
-    sources = (source for node in (*scores.nodes, softmax, *nodes, *behind) for source in node.sources)
-    return Node(op, inputs, (y.name,), tuple(sources))
+    same, swapped = tuple(range(type.rank)), _swapped(type.rank)
+    q, k, v, y = (
+        Seen(name, order, whole(of))
+        for name, order, of in zip(
+            (scores.q, scores.k, v_name, y_name), (same, swapped, axes, axes), types, strict=True
+        )
+    )
+    y, behind = seen_behind(graph, uses, y)
+    sources = tuple(source for node in (*scores.nodes, softmax, *nodes, *behind) for source in node.sources)
+    return _Attention(
+        seen_before(graph, uses.producer, q, multiplied=True),
+        seen_before(graph, uses.producer, k, multiplied=True),
+        seen_before(graph, uses.producer, v, multiplied=False),
+        y, scores.scale, scores.mask, Node(softmax.op, softmax.inputs, (y.name,), sources),
+    )  # fmt: skip
 
 
 def _swapped(rank: int) -> tuple[int, ...]:
     return (*range(rank - 2), rank - 1, rank - 2)
 
 
-def _product(uses: Uses, softmax: Node, rank: int) -> tuple[tuple[Node, ...], _Seen, _Seen] | None:
-    """What multiplies the softmax and v, and how v and y are seen there."""
-    reader = _sole_reader(uses, softmax.outputs[0])
+def _product(uses: Uses, softmax: Node, rank: int) -> tuple[tuple[Node, ...], str, tuple[int, ...]] | None:
+    """What multiplies the softmax and v, the value that has v, and the order in which it and the product are seen."""
+    reader = uses.sole_reader(softmax.outputs[0])
     axes: tuple[int, ...] = tuple(range(rank))
     between: tuple[Node, ...] = ()
     if reader is not None and reader.op == Transpose(_swapped(rank)):
-        axes, between, reader = _swapped(rank), (reader,), _sole_reader(uses, reader.outputs[0])
+        axes, between, reader = _swapped(rank), (reader,), uses.sole_reader(reader.outputs[0])
     if reader is None or reader.op != MatMul() or len(reader.inputs) != 2:
         return None
     powers, v = reader.inputs[::-1] if between else reader.inputs
     if v is None or powers != (*between, softmax)[0].outputs[0]:
         return None
-    return (*between, reader), _Seen(v, axes), _Seen(reader.outputs[0], axes)
+    return (*between, reader), v, axes
 
 
 def _scores(graph: Graph, uses: Uses, reader: Node, name: str | None) -> _Scores | None:
@@ -106,7 +138,7 @@ def _scores(graph: Graph, uses: Uses, reader: Node, name: str | None) -> _Scores
             return None
         return _Scores(q, k, 1.0, bias[0] if bias else None, (made,))
     for inner, other in (made.inputs, made.inputs[::-1]) if isinstance(made.op, Binary) else ():
-        found, factor = _scores(graph, uses, made, inner), _factor(graph, made, other)
+        found, factor = _scores(graph, uses, made, inner), factor_of(graph, made, other)
         if found is None or found.mask is not None:
             continue
         if factor is not None:
@@ -114,43 +146,3 @@ def _scores(graph: Graph, uses: Uses, reader: Node, name: str | None) -> _Scores
         if made.op == Binary("add"):
             return replace(found, mask=other, nodes=(*found.nodes, made))
     return None
-
-
-def _factor(graph: Graph, node: Node, name: str | None) -> float | None:
-    """What a product or a quotient by a single number multiplies by, if that is what `node` is."""
-    data = graph.constant(name)
-    if data is None or data.size != 1:
-        return None
-    number = float(data.reshape(-1)[0])
-    if node.op == Binary("mul"):
-        return number
-    return 1.0 / number if node.op == Binary("div") and number and name == node.inputs[1] else None
-
-
-def _before(graph: Graph, uses: Uses, x: _Seen, multiplied: bool = True) -> _Seen:
-    """What a value is a transposition of, or if `multiplied` a multiple too."""
-    made = uses.producer.get(x.name)
-    if made is not None and isinstance(made.op, Transpose) and made.inputs[0] is not None:
-        axes = tuple(made.op.perm[axis] for axis in x.axes)
-        return _before(graph, uses, replace(x, name=made.inputs[0], axes=axes), multiplied)
-    for inner, other in (made.inputs, made.inputs[::-1]) if made is not None and len(made.inputs) == 2 else ():
-        factor = _factor(graph, made, other) if multiplied and made is not None else None
-        if factor is not None and inner is not None and graph.type(inner).rank == len(x.axes):
-            return _before(graph, uses, replace(x, name=inner, factor=x.factor * factor))
-    return x
-
-
-def _behind(uses: Uses, y: _Seen) -> tuple[_Seen, tuple[Node, ...]]:
-    """What alone becomes of a value, transpositions of it, and by which nodes."""
-    reader = _sole_reader(uses, y.name)
-    if reader is None or not isinstance(reader.op, Transpose):
-        return y, ()
-    axes = tuple(reader.op.perm.index(axis) for axis in y.axes)
-    found, nodes = _behind(uses, _Seen(reader.outputs[0], axes))
-    return found, (reader, *nodes)
-
-
-def _sole_reader(uses: Uses, name: str) -> Node | None:
-    """The node that alone reads a value, once."""
-    readers = uses.consumers[name]
-    return readers[0] if len(readers) == 1 and uses.only_use(name, readers[0]) else None

@@ -27,6 +27,11 @@ class Uses:
             return False
         return self.consumers[name][0] is node and node.inputs.count(name) == 1
 
+    def sole_reader(self, name: str) -> Node | None:
+        """The node that alone reads the value, and once, else None."""
+        readers = self.consumers[name]
+        return readers[0] if readers and self.only_use(name, readers[0]) else None
+
     def sole_producer(self, name: str | None, node: Node) -> Node | None:
         """The node that makes the value for `node` alone, else None."""
         return self.producer.get(name) if name is not None and self.only_use(name, node) else None

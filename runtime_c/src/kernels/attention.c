@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "kernels/dense_rows.h"
 #include "kernels/partition.h"
+#include "kernels/rows.h"
 #include "kernels/transpose.h"
 
 /* The matrices of an operand, in elements: stored in any order of dimensions, and broadcast where a stride is 0. */
@@ -167,14 +168,18 @@ static int64_t batch_at(const attention_state *s, const matrices *m, int64_t ind
   return at;
 }
 
+/* Rows of q times the scale, on their way to scratch. */
 static void scale_rows(const attention_state *s, const float *q, int64_t rows, float *to) {
-  const float scale = s->scale;
   const int64_t depth = s->depth, column = s->q.column;
-  for (int64_t r = 0; r < rows; r++, q += s->q.row, to += s->q_pitch)
-    if (column == 1)
-      for (int64_t c = 0; c < depth; c++) to[c] = scale * q[c];
-    else
-      for (int64_t c = 0; c < depth; c++) to[c] = scale * q[c * column];
+  if (column == 1)
+    ert_copy_rows(to, s->q_pitch * 4, q, s->q.row * 4, rows, (size_t)depth * sizeof *to);
+  else if (s->q.row == 1)
+    ert_transpose(to, s->q_pitch, q, column, rows, depth, sizeof *to);
+  else
+    for (int64_t r = 0; r < rows; r++)
+      for (int64_t c = 0; c < depth; c++) to[r * s->q_pitch + c] = q[r * s->q.row + c * column];
+  for (int64_t r = 0; r < rows && s->scale != 1.0f; r++, to += s->q_pitch)
+    for (int64_t c = 0; c < depth; c++) to[c] *= s->scale;
 }
 
 static void spread_mask(const attention_state *s, const float *mask, int64_t rows, float *to) {
