@@ -14,6 +14,7 @@ typedef struct unrolled_state {
   ert_strides x, y, residual;
   ert_unrolled_stream stream;
   int64_t vectors;  /* of a strip, at most */
+  bool far;         /* inputs are read in place, and those of a strip come from memory, set by set */
   int64_t runs;     /* of groups of filters: tasks of the same strip */
   int64_t *ends;    /* where they end in each group of the convolution */
   int64_t *filters; /* the first one of each group, of all of the convolution */
@@ -75,13 +76,21 @@ static size_t few_vectors(const unrolled_state *s) {
   return strips <= ROOM && vectors <= ROOM / each / strips ? strips * vectors : 0;
 }
 
+/* Whether no cache may be expected to hold the inputs of a strip from set to set. */
+static bool is_far(const unrolled_state *s) {
+  enum { FAR_FLOATS = 1 << 20 };
+  return s->s.in_place && s->vectors * ERT_UNROLLED_LANES >= FAR_FLOATS / ert_max64(s->s.g.channels, 1);
+}
+
 /* Memory for the instructions of a set, or of the largest group. */
 static size_t code_bytes(const unrolled_state *s) {
+  enum { FETCHED = 28 }; /* bytes that fetch the inputs of a batch */
   const ert_unrolled_geometry *g = &s->s;
   if (!s->simd->unrolled_bytes) return 0;
   const size_t one = s->simd->unrolled_bytes((size_t)g->taps, (size_t)s->stream.n_batches, (size_t)s->stream.n_values,
                                              g->kept ? (size_t)g->tile : 0);
-  return ERT_UNROLLED_FRAME + (g->room > one ? g->room : one);
+  const size_t fetched = s->far ? ((size_t)s->stream.n_batches + ERT_UNROLLED_SET) * FETCHED : 0;
+  return ERT_UNROLLED_FRAME + (g->room > one ? g->room : one) + fetched;
 }
 
 /* Tasks: strips, and runs of groups of filters where strips are too few for the workers. */
@@ -273,6 +282,7 @@ static edgert_status unrolled_prepare(ert_prepare *p) {
   const ert_conv_geometry *g = &state.s.g;
   state.vectors = ert_unrolled_vectors(&state.s, state.s.rows);
   state.listed = few_vectors(&state);
+  state.far = is_far(&state);
   p->step->code_bytes = code_bytes(&state);
   size_t inputs;
   if (!lay_out(&state, &inputs, &p->step->scratch_bytes))
@@ -357,6 +367,7 @@ static size_t make_set(const unrolled_part *p, int64_t first, int64_t end, ert_u
     u->body = made ? made + s->bodies[number] : body;
     if (body && s->s.kept && i == 0) u->kept = p->kept;
     if (body && s->s.kept && i > 0) u->x = p->kept, u->channel = ERT_UNROLLED_LINE;
+    if (body && !made && s->far) u->share = i, u->shares = n;
     u->values = values_of(p, group.value, u->n_values, widened);
     widened += (u->n_values + ERT_UNROLLED_LANES - 1) / ERT_UNROLLED_LANES * ERT_UNROLLED_LANES;
     sums += u->n_filters * u->n_vectors * ERT_UNROLLED_LANES;

@@ -195,6 +195,16 @@ def test_groups_that_share_inputs_of_one_tap(zeros: float, strides: tuple[int, i
         check(case, tile, stored=DType.BF16, aligned=aligned)
 
 
+@pytest.mark.parametrize("zeros", [0.5, 0.97])
+def test_inputs_that_no_cache_holds(zeros: float) -> None:
+    """Read in place, those of the next vector are fetched while the groups of a set pass by: by one, or by several."""
+    rng = np.random.default_rng(17)
+    for channels, filters, height in ((96, 60, 100), (300, 20, 32), (530, 29, 18)):
+        x = random_array(rng, (1, channels, height, 112), DType.F32)
+        assert x.size >= 1 << 20
+        check(Case(ONES, x, sparse(rng, filters, channels, 1, 1, zeros=zeros)), channels)
+
+
 def test_inputs_that_share_nothing_but_a_group_of_the_convolution() -> None:
     rng = np.random.default_rng(14)
     x, w = random_array(rng, (1, 3 * 64, 8, 8), DType.F32), sparse(rng, 3 * 60, 64, 1, 1)

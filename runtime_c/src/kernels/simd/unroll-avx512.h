@@ -278,11 +278,12 @@ typedef struct unrolled_rest {
   uint8_t *p;
   const uint8_t *owner, *safe; /* the last owner from which on as many can be read as are at once */
   const uint32_t *batch;
-  size_t at;                          /* values since rsi moved */
-  int32_t moved;                      /* bytes that rdi did */
-  bool *kept;                         /* channels that are */
-  __m512i far, keep;                  /* four loads and stores of channels apart */
-  __m256i near;                       /* four loads of lines */
+  const uint32_t *ahead, *behind; /* the batches that fetch what the next vector reads: from one to before the other */
+  size_t at;                      /* values since rsi moved */
+  int32_t moved;                  /* bytes that rdi did */
+  bool *kept;                     /* channels that are */
+  __m512i far, keep;              /* four loads and stores of channels apart */
+  __m256i near;                   /* four loads of lines */
   uint8_t owners[2 * UNROLLED_AHEAD]; /* the last ones, behind which there is nothing to read */
 } unrolled_rest;
 
@@ -310,6 +311,17 @@ static void unrolled_list_loads(unrolled_rest *rest) {
   }
   rest->far = _mm512_loadu_si512(far), rest->keep = _mm512_loadu_si512(keep);
   rest->near = _mm256_loadu_si256((const __m256i *)(const void *)near);
+}
+
+/* Fetches the inputs of the next vector, which lie a line behind those displaced. */
+ERT_INLINE uint8_t *unrolled_fetch_ahead(uint8_t *p, __m128i displaced) {
+  int32_t next[4];
+  _mm_storeu_si128((__m128i *)(void *)next, _mm_add_epi32(displaced, _mm_set1_epi32(ERT_UNROLLED_LINE)));
+  for (int i = 0; i < 4; i++, p += 4) {
+    p = UNROLLED_PUT(p, "\x0f\x18\x8f"); /* prefetcht0 [rdi + disp32] */
+    memcpy(p, next + i, 4);
+  }
+  return p;
 }
 
 /* How many of the last places of a batch only fill it: they are no further on than those before, and of no value. */
@@ -376,6 +388,7 @@ ERT_INLINE void unrolled_make_batches(const ert_unrolled *u, unrolled_rest *rest
     } else {
       const __m128i on = _mm_cvtepu8_epi32(_mm_cvtsi32_si128((int32_t)further));
       from = _mm_add_epi32(_mm_mullo_epi32(on, channel), from);
+      if (inputs == UNROLLED_APART && batch >= rest->ahead && batch < rest->behind) p = unrolled_fetch_ahead(p, from);
       _mm512_storeu_si512(p, unrolled_loads(rest->far, from));
       from = _mm_shuffle_epi32(from, 0xff);
       p += 4 * UNROLLED_LOAD;
@@ -419,7 +432,10 @@ static uint8_t *unrolled_make_group(const ert_unrolled *u) {
   const bool near = !u->kept && u->channel == ERT_UNROLLED_LINE;
   for (size_t tap = 0; tap < u->taps; tap++) {
     const int32_t mask = (int32_t)tap * 2;
-    const uint32_t *last = rest.batch + u->tap_batches[tap];
+    const size_t batches = (size_t)u->tap_batches[tap], shares = tap + 1 == u->taps ? u->shares : 0;
+    const uint32_t *last = rest.batch + batches;
+    rest.ahead = rest.batch + (shares ? batches * u->share / shares : 0);
+    rest.behind = rest.batch + (shares ? batches * (u->share + 1) / shares : 0);
     rest.p = UNROLLED_PUT(rest.p, "\xc4\xc1\x78\x90\x9b"); /* kmovw k3, [r11 + mask] */
     memcpy(rest.p, &mask, 4);
     rest.p += 4;
