@@ -1,7 +1,7 @@
 """Find attention, so that its scores need not go through memory.
 
 Before: `y = softmax(scale * (q @ k^T) + mask) @ v`, or `y^T = v^T @ softmax(...)^T`; q, k, v and y may be transposed,
-and q and k be multiplied by numbers.
+q and k be multiplied by numbers, and the mask be a choice of scores, others being replaced by a number far below zero.
 After: `y = attention(q, k, v, mask)`, which reads what these were made of and writes what y was transposed to.
 
 Of few rows nothing is made: for those it is not worth to pack the keys and values.
@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from packer.ir import Graph, Node, whole
-from packer.ir.ops import Attention, Binary, MatMul, Reshape, Softmax, Transpose
+from packer.ir.ops import Attention, Binary, MatMul, Reshape, Softmax, Transpose, Where
 from packer.passes.remove_dead import remove_dead
 from packer.passes.rewrite import Rewriting, Uses
 from packer.passes.seen import Seen, factor_of, ordered, seen_before, seen_behind, stored
@@ -20,6 +22,7 @@ from packer.passes.seen import Seen, factor_of, ordered, seen_before, seen_behin
 __all__ = ["recognise_attention"]
 
 _FEW = 8  # rows
+_BELOW = -1e9  # no score is so far below others unless it is meant to have no weight
 
 
 def recognise_attention(graph: Graph) -> Graph:
@@ -48,7 +51,7 @@ class _Attention:
     v: Seen
     y: Seen
     scale: float
-    mask: str | None
+    mask: str | np.ndarray | None
     node: Node
 
     def add_to(self, made: Rewriting) -> None:
@@ -57,7 +60,8 @@ class _Attention:
         (q, q_axes), (k, k_axes), (v, v_axes) = (stored(made, self.node, x, rank) for x in (self.q, self.k, self.v))
         missing, y_axes = ordered(self.y, rank)
         op = Attention(self.scale * self.q.factor * self.k.factor, q_axes, k_axes, v_axes, y_axes)
-        inputs = (q, k, v, *((self.mask,) if self.mask is not None else ()))
+        mask = made.constant(self.y.name, self.mask) if isinstance(self.mask, np.ndarray) else self.mask
+        inputs = (q, k, v) if mask is None else (q, k, v, mask)
         if not missing:
             made.add(op, inputs, self.node, self.y.name)
         else:
@@ -67,12 +71,12 @@ class _Attention:
 
 @dataclass(frozen=True, slots=True)
 class _Scores:
-    """scale * (q @ k) + mask, of these nodes."""
+    """scale * (q @ k) + mask, a value or a new constant, of these nodes."""
 
     q: str
     k: str
     scale: float
-    mask: str | None
+    mask: str | np.ndarray | None
     nodes: tuple[Node, ...]
 
 
@@ -81,7 +85,7 @@ def _attention(graph: Graph, uses: Uses, softmax: Node) -> _Attention | None:
     type = graph.type(softmax.outputs[0])
     if type.rank < 2 or softmax.op != Softmax("softmax", (type.rank - 1,)):
         return None
-    scores, product = _scores(graph, uses, softmax, softmax.inputs[0]), _product(uses, softmax, type.rank)
+    scores, product = _scores(graph, uses, softmax, softmax.inputs[0]), _product(graph, uses, softmax)
     if scores is None or product is None:
         return None
     nodes, v_name, axes = product
@@ -91,13 +95,8 @@ def _attention(graph: Graph, uses: Uses, softmax: Node) -> _Attention | None:
         return None
     if type.shape[-2] < _FEW or tuple(types[-1].shape[axis] for axis in axes)[:-1] != type.shape[:-1]:
         return None  # the values have more batches
-    same, swapped = tuple(range(type.rank)), _swapped(type.rank)
-    q, k, v, y = (
-        Seen(name, order, whole(of))
-        for name, order, of in zip(
-            (scores.q, scores.k, v_name, y_name), (same, swapped, axes, axes), types, strict=True
-        )
-    )
+    names, orders = (scores.q, scores.k, v_name, y_name), (tuple(range(type.rank)), _swapped(type.rank), axes, axes)
+    q, k, v, y = (Seen(name, order, whole(of)) for name, order, of in zip(names, orders, types, strict=True))
     y, behind = seen_behind(graph, uses, y)
     sources = tuple(source for node in (*scores.nodes, softmax, *nodes, *behind) for source in node.sources)
     return _Attention(
@@ -112,9 +111,9 @@ def _swapped(rank: int) -> tuple[int, ...]:
     return (*range(rank - 2), rank - 1, rank - 2)
 
 
-def _product(uses: Uses, softmax: Node, rank: int) -> tuple[tuple[Node, ...], str, tuple[int, ...]] | None:
+def _product(graph: Graph, uses: Uses, softmax: Node) -> tuple[tuple[Node, ...], str, tuple[int, ...]] | None:
     """What multiplies the softmax and v, the value that has v, and the order in which it and the product are seen."""
-    reader = uses.sole_reader(softmax.outputs[0])
+    rank, reader = graph.type(softmax.outputs[0]).rank, uses.sole_reader(softmax.outputs[0])
     axes: tuple[int, ...] = tuple(range(rank))
     between: tuple[Node, ...] = ()
     if reader is not None and reader.op == Transpose(_swapped(rank)):
@@ -122,7 +121,7 @@ def _product(uses: Uses, softmax: Node, rank: int) -> tuple[tuple[Node, ...], st
     if reader is None or reader.op != MatMul() or len(reader.inputs) != 2:
         return None
     powers, v = reader.inputs[::-1] if between else reader.inputs
-    if v is None or powers != (*between, softmax)[0].outputs[0]:
+    if v is None or graph.constant(v) is not None or powers != (*between, softmax)[0].outputs[0]:
         return None
     return (*between, reader), v, axes
 
@@ -137,6 +136,12 @@ def _scores(graph: Graph, uses: Uses, reader: Node, name: str | None) -> _Scores
         if q is None or k is None or graph.constant(k) is not None:
             return None
         return _Scores(q, k, 1.0, bias[0] if bias else None, (made,))
+    if isinstance(made.op, Where):
+        mask, inner = _mask_of(graph, made)
+        found = None if mask is None else _scores(graph, uses, made, inner)
+        if found is None or found.mask is not None:
+            return None
+        return replace(found, mask=mask, nodes=(*found.nodes, made))
     for inner, other in (made.inputs, made.inputs[::-1]) if isinstance(made.op, Binary) else ():
         found, factor = _scores(graph, uses, made, inner), factor_of(graph, made, other)
         if found is None or found.mask is not None:
@@ -146,3 +151,16 @@ def _scores(graph: Graph, uses: Uses, reader: Node, name: str | None) -> _Scores
         if made.op == Binary("add"):
             return replace(found, mask=other, nodes=(*found.nodes, made))
     return None
+
+
+def _mask_of(graph: Graph, choice: Node) -> tuple[np.ndarray | None, str | None]:
+    """What can be added instead of choosing, and what to: if some score of every row is chosen, and the number for the
+    others gives them no weight beside it."""
+    condition, *values = choice.inputs
+    chosen, (one, other) = graph.constant(condition), (graph.constant(name) for name in values)
+    if chosen is None or not chosen.ndim or not chosen.size:
+        return None, None
+    inner, below, chosen = (values[0], other, chosen) if one is None else (values[1], one, ~chosen)
+    if below is None or below.size != 1 or not below.max() <= _BELOW or not chosen.any(-1).all():
+        return None, None
+    return np.where(chosen, np.float32(0), below.reshape(-1)[0]), inner

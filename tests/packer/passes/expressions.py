@@ -30,6 +30,10 @@ class Tape:
         self.constants.append(numpy_helper.from_array(data, f"k{len(self.constants)}"))
         return Term(self, self.constants[-1].name)
 
+    def flags(self, value: np.ndarray) -> Term:
+        self.constants.append(numpy_helper.from_array(value, f"k{len(self.constants)}"))
+        return Term(self, self.constants[-1].name)
+
 
 class Term:
     """A value; operators make more of them."""

@@ -24,6 +24,7 @@ from tests.packer.passes.expressions import Tape, Term
 HEADS, ROWS, KEYS, DEPTH, COLUMNS = 3, 9, 11, 4, 5
 SHAPES = {"q": (1, ROWS, HEADS, DEPTH), "k": (1, KEYS, HEADS, DEPTH), "v": (1, KEYS, HEADS, COLUMNS)}
 SAME, HEADS_FIRST, SWAPPED = (0, 1, 2, 3), (0, 2, 1, 3), (0, 1, 3, 2)
+EARLIER = np.tri(ROWS, KEYS) > 0
 MASK = np.linspace(-2, 2, ROWS * KEYS).reshape(ROWS, KEYS)
 
 
@@ -58,6 +59,14 @@ def scaled_before(q: Term, k: Term, v: Term) -> Term:
     return product(softmax(scores), turned(v, *HEADS_FIRST))
 
 
+def chosen(scores: Term, below: float, chosen: np.ndarray, filled: bool = False) -> Term:
+    """Scores where they are chosen, else a number; or where others are filled with it."""
+    tape, number = scores.tape, scores.tape.number(below)
+    if filled:
+        return tape.node("Where", tape.flags(~chosen).name, number.name, scores.name)
+    return tape.node("Where", tape.flags(chosen).name, scores.name, number.name)
+
+
 @dataclass(frozen=True)
 class Case:
     form: Form
@@ -72,12 +81,18 @@ FORMS = {
     "quotient": Case(lambda q, k, v: plain(q, k, v, lambda s: s / 4.0), 0.25),
     "mask": Case(lambda q, k, v: plain(q, k, v, lambda s: s + MASK), 1.0, True),
     "product and mask": Case(lambda q, k, v: plain(q, k, v, lambda s: s * 0.5 + MASK), 0.5, True),
+    "choice": Case(lambda q, k, v: plain(q, k, v, lambda s: chosen(s, -3.4e38, EARLIER)), 1.0, True),
+    "choice of products": Case(lambda q, k, v: plain(q, k, v, lambda s: chosen(s * 0.5, -np.inf, EARLIER)), 0.5, True),
+    "filled": Case(lambda q, k, v: plain(q, k, v, lambda s: chosen(s, -1e9, EARLIER, True)), 1.0, True),
     "scaled before": Case(scaled_before, 0.125, False, SAME),
     "columns first": Case(columns_first, 1.0, False, SWAPPED),
 }
 NEARLY: dict[str, Form] = {
     "scaled mask": lambda q, k, v: plain(q, k, v, lambda s: (s + MASK) * 0.5),
     "two masks": lambda q, k, v: plain(q, k, v, lambda s: s + MASK + turned(q, 0, 2, 1, 3).tape.number(MASK[:, :1])),
+    "choice of no score": lambda q, k, v: plain(q, k, v, lambda s: chosen(s, -3.4e38, np.tri(ROWS, KEYS, -1) > 0)),
+    "choice of smaller scores": lambda q, k, v: plain(q, k, v, lambda s: chosen(s, -100.0, EARLIER)),
+    "choice and mask": lambda q, k, v: plain(q, k, v, lambda s: chosen(s + MASK, -3.4e38, EARLIER)),
     "along rows": lambda q, k, v: turned(
         product(softmax(product(turned(q, *HEADS_FIRST), turned(k, 0, 2, 3, 1)), 2), turned(v, *HEADS_FIRST)), *SAME
     ),
@@ -85,6 +100,7 @@ NEARLY: dict[str, Form] = {
     "turned quotient": lambda q, k, v: plain(q, k, v, lambda s: s.tape.number(2.0) / s),
     "mask with more batches": lambda q, k, v: plain(q, k, v, lambda s: s + np.ones((2, 1, 1, 1))),
     "constant keys": lambda q, k, v: plain(q, q.tape.number(np.ones((1, KEYS, HEADS, DEPTH))), v),
+    "constant values": lambda q, k, v: plain(q, k, q.tape.number(np.ones((1, KEYS, HEADS, COLUMNS)))),
     "scores by themselves": lambda q, k, v: product(
         softmax(s := product(turned(q, *HEADS_FIRST), turned(k, 0, 2, 3, 1))), turned(s, *SWAPPED)
     ),
