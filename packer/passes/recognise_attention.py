@@ -1,7 +1,8 @@
 """Find attention, so that its scores need not go through memory.
 
 Before: `y = softmax(scale * (q @ k^T) + mask) @ v`, or `y^T = v^T @ softmax(...)^T`; q, k, v and y may be transposed,
-q and k be multiplied by numbers, and the mask be a choice of scores, others being replaced by a number far below zero.
+q and k be multiplied by numbers, the mask be a choice of scores, others being replaced by a number far below zero, and
+weights that are no numbers be replaced by zeros.
 After: `y = attention(q, k, v, mask)`, which reads what these were made of and writes what y was transposed to.
 
 Of few rows nothing is made: for those it is not worth to pack the keys and values.
@@ -14,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from packer.ir import Graph, Node, whole
-from packer.ir.ops import Attention, Binary, MatMul, Reshape, Softmax, Transpose, Where
+from packer.ir.ops import Attention, Binary, MatMul, Reshape, Softmax, Transpose, Unary, Where
 from packer.passes.remove_dead import remove_dead
 from packer.passes.rewrite import Rewriting, Uses
 from packer.passes.seen import Seen, factor_of, ordered, seen_before, seen_behind, stored
@@ -52,6 +53,7 @@ class _Attention:
     y: Seen
     scale: float
     mask: str | np.ndarray | None
+    zeroed: bool
     node: Node
 
     def add_to(self, made: Rewriting) -> None:
@@ -59,7 +61,7 @@ class _Attention:
         rank = max(operand.rank for operand in (self.q, self.k, self.v, self.y))
         (q, q_axes), (k, k_axes), (v, v_axes) = (stored(made, self.node, x, rank) for x in (self.q, self.k, self.v))
         missing, y_axes = ordered(self.y, rank)
-        op = Attention(self.scale * self.q.factor * self.k.factor, q_axes, k_axes, v_axes, y_axes)
+        op = Attention(self.scale * self.q.factor * self.k.factor, q_axes, k_axes, v_axes, y_axes, self.zeroed)
         mask = made.constant(self.y.name, self.mask) if isinstance(self.mask, np.ndarray) else self.mask
         inputs = (q, k, v) if mask is None else (q, k, v, mask)
         if not missing:
@@ -88,22 +90,21 @@ def _attention(graph: Graph, uses: Uses, softmax: Node) -> _Attention | None:
     scores, product = _scores(graph, uses, softmax, softmax.inputs[0]), _product(graph, uses, softmax)
     if scores is None or product is None:
         return None
-    nodes, v_name, axes = product
-    y_name = nodes[-1].outputs[0]
-    types = [graph.type(name) for name in (scores.q, scores.k, v_name, y_name)]
+    names = scores.q, scores.k, product.v, product.nodes[-1].outputs[0]
+    types, axes = [graph.type(name) for name in names], product.axes
     if graph.type(scores.nodes[0].outputs[0]) != type or any(t.rank != type.rank or not t.elements for t in types):
         return None
     if type.shape[-2] < _FEW or tuple(types[-1].shape[axis] for axis in axes)[:-1] != type.shape[:-1]:
         return None  # the values have more batches
-    names, orders = (scores.q, scores.k, v_name, y_name), (tuple(range(type.rank)), _swapped(type.rank), axes, axes)
+    orders = tuple(range(type.rank)), _swapped(type.rank), axes, axes
     q, k, v, y = (Seen(name, order, whole(of)) for name, order, of in zip(names, orders, types, strict=True))
     y, behind = seen_behind(graph, uses, y)
-    sources = tuple(source for node in (*scores.nodes, softmax, *nodes, *behind) for source in node.sources)
+    sources = tuple(source for node in (*scores.nodes, softmax, *product.nodes, *behind) for source in node.sources)
     return _Attention(
         seen_before(graph, uses.producer, q, multiplied=True),
         seen_before(graph, uses.producer, k, multiplied=True),
         seen_before(graph, uses.producer, v, multiplied=False),
-        y, scores.scale, scores.mask, Node(softmax.op, softmax.inputs, (y.name,), sources),
+        y, scores.scale, scores.mask, product.zeroed, Node(softmax.op, softmax.inputs, (y.name,), sources),
     )  # fmt: skip
 
 
@@ -111,19 +112,45 @@ def _swapped(rank: int) -> tuple[int, ...]:
     return (*range(rank - 2), rank - 1, rank - 2)
 
 
-def _product(graph: Graph, uses: Uses, softmax: Node) -> tuple[tuple[Node, ...], str, tuple[int, ...]] | None:
-    """What multiplies the softmax and v, the value that has v, and the order in which it and the product are seen."""
-    rank, reader = graph.type(softmax.outputs[0]).rank, uses.sole_reader(softmax.outputs[0])
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """weights @ v, v and the product seen in an order of dimensions, made by these nodes behind the softmax."""
+
+    v: str
+    axes: tuple[int, ...]
+    zeroed: bool
+    nodes: tuple[Node, ...]
+
+
+def _product(graph: Graph, uses: Uses, softmax: Node) -> _Product | None:
+    """What multiplies the softmax and v."""
+    rank = graph.type(softmax.outputs[0]).rank
     axes: tuple[int, ...] = tuple(range(rank))
-    between: tuple[Node, ...] = ()
+    nodes = _zeroing(graph, uses, softmax.outputs[0])
+    zeroed, weights = bool(nodes), (softmax, *nodes)[-1].outputs[0]
+    reader = uses.sole_reader(weights)
     if reader is not None and reader.op == Transpose(_swapped(rank)):
-        axes, between, reader = _swapped(rank), (reader,), uses.sole_reader(reader.outputs[0])
+        axes, nodes, weights = _swapped(rank), (*nodes, reader), reader.outputs[0]
+        reader = uses.sole_reader(weights)
     if reader is None or reader.op != MatMul() or len(reader.inputs) != 2:
         return None
-    powers, v = reader.inputs[::-1] if between else reader.inputs
-    if v is None or graph.constant(v) is not None or powers != (*between, softmax)[0].outputs[0]:
+    first, v = reader.inputs if axes[-1] == rank - 1 else reader.inputs[::-1]
+    if first != weights or v is None or graph.constant(v) is not None:
         return None
-    return (*between, reader), v, axes
+    return _Product(v, axes, zeroed, (*nodes, reader))
+
+
+def _zeroing(graph: Graph, uses: Uses, name: str) -> tuple[Node, ...]:
+    """The nodes that make zeros of what is no number in a value, if it is read for nothing else."""
+    readers = uses.consumers[name]
+    test = next((node for node in readers if node.op == Unary("is_nan")), None)
+    choice = uses.sole_reader(test.outputs[0]) if test is not None else None
+    if test is None or choice is None or len(readers) != 2 or choice not in readers or name in uses.outputs:
+        return ()
+    zero = graph.constant(choice.inputs[1]) if isinstance(choice.op, Where) else None
+    if zero is None or zero.any() or choice.inputs != (test.outputs[0], choice.inputs[1], name):
+        return ()
+    return (test, choice) if graph.type(choice.outputs[0]) == graph.type(name) else ()
 
 
 def _scores(graph: Graph, uses: Uses, reader: Node, name: str | None) -> _Scores | None:

@@ -16,7 +16,7 @@ HUGE = 1 << 31
 # For each kernel, attributes with the values nearest to those allowed (of the first entry, if there are several).
 ATTRIBUTES: dict[str, dict[str, tuple[int | str, ...]]] = {
     "arg_reduce": {"axis": (-1, 3), "keepdims": (-1, 2), "kind": ("odd",), "select_last": (-1, 2)},
-    "attention": dict.fromkeys(("k_axes", "q_axes", "v_axes", "y_axes"), (-1, 4)),
+    "attention": {**dict.fromkeys(("k_axes", "q_axes", "v_axes", "y_axes"), (-1, 4)), "zeroed": (-1, 2)},
     "binary": {"kind": ("odd", "")},
     "cast": {"to": (0, 11)},
     "compress": {"axis": (-1, 2)},

@@ -25,6 +25,7 @@ class Attention(Op):
     q: [..., rows, depth], k: [..., keys, depth], v: [..., keys, columns], all of one rank, and an optional mask that
     broadcasts to [..., rows, keys]; y: [..., rows, columns]. All but the mask are stored in any order of dimensions:
     q is seen as transpose(q, q_axes), and so on; transpose(y, y_axes) is the product.
+    `zeroed`: weights that are no numbers, as those of a row whose mask leaves no key are, count as 0.
     Attention(Q, K, V) of Vaswani et al., 2017; https://onnx.ai/onnx/operators/onnx__Attention.html without its caches.
     """
 
@@ -33,6 +34,7 @@ class Attention(Op):
     k_axes: tuple[int, ...]
     v_axes: tuple[int, ...]
     y_axes: tuple[int, ...]
+    zeroed: bool = False
 
     def infer(self, inputs: Sequence[TensorType | None]) -> tuple[TensorType, ...]:
         (q, k, v), (mask,) = operands(inputs, 3, 1)
@@ -74,7 +76,10 @@ class Attention(Op):
         scores = np.matmul(q.transpose(self.q_axes) * q.dtype.type(self.scale), keys)
         scores = scores if mask is None else scores + mask
         powers = np.exp(scores - scores.max(-1, keepdims=True, initial=-np.inf))
-        y = np.matmul(powers / powers.sum(-1, keepdims=True), v.transpose(self.v_axes))
+        weights = powers / powers.sum(-1, keepdims=True)
+        if self.zeroed:
+            weights[np.isnan(weights)] = 0
+        y = np.matmul(weights, v.transpose(self.v_axes))
         return (np.ascontiguousarray(y.transpose(np.argsort(self.y_axes))),)
 
 

@@ -21,6 +21,7 @@ typedef struct attention_state {
   int64_t rows, depth, keys, columns;
   matrices q, k, v, y, mask;
   float scale;
+  int64_t zeroed;               /* whether rows of weights that are no numbers become zeros */
   int64_t packed_k, packed_v;   /* floats of a batch's k^T and v in scratch, in blocks of 16 columns */
   int64_t q_pitch, score_pitch; /* between a band's rows and scores in scratch */
   int64_t band_rows;            /* at most */
@@ -134,6 +135,7 @@ static edgert_status attention_prepare(ert_prepare *p) {
   ERT_TRY(ert_expect_operands(p, 3, 4, 1, 1));
   ERT_TRY(ert_expect_planar(p));
   ERT_TRY(ert_float_or(p, "scale", 1.0f, &read.scale));
+  ERT_TRY(ert_int_or(p, "zeroed", 0, 1, 0, &read.zeroed));
   ERT_TRY(read_operands(p, &read));
   if (p->step->out[0]->elements == 0) return EDGERT_OK;
   ERT_TRY(ert_state(p, sizeof *s, (void **)&s));
@@ -217,6 +219,10 @@ static void attention_band(const ert_step *step, int64_t batch, int64_t row, int
   };
   ert_dense_rows_run(s->simd, &products, &none, NULL);
   s->simd->softmax_rows(false, scores, s->score_pitch, scores, s->score_pitch, (size_t)s->keys, (size_t)rows);
+  for (int64_t r = 0; r < rows && s->zeroed; r++) { /* if one of a row is no number, none is, since their sum is not */
+    float *weights = scores + r * s->score_pitch;
+    if (weights[0] != weights[0]) memset(weights, 0, (size_t)s->keys * sizeof *weights);
+  }
   float *y = (float *)step->out[0]->data + batch_at(s, &s->y, batch) + row * s->y.row;
   const bool in_rows = s->y.column == 1;
   const ert_dense_rows sums = {

@@ -67,12 +67,25 @@ def chosen(scores: Term, below: float, chosen: np.ndarray, filled: bool = False)
     return tape.node("Where", tape.flags(chosen).name, scores.name, number.name)
 
 
+def zeroed(x: Term, zero: float = 0.0, at: Term | None = None) -> Term:
+    """A softmax without what is no number, as PyTorch's exporter writes it; or without what is none in `at`."""
+    s, tape = softmax(x), x.tape
+    return tape.node("Where", tape.node("IsNaN", (at or s).name).name, tape.number(zero).name, s.name)
+
+
+def weighted(q: Term, k: Term, v: Term, weights: Callable[[Term], Term]) -> Term:
+    """By weights of scores that a mask of rows without any key is added to."""
+    mask = np.where(EARLIER & (np.arange(ROWS)[:, None] != 3), 0.0, -np.inf)
+    return product(weights(product(turned(q, *HEADS_FIRST), turned(k, 0, 2, 3, 1)) + mask), turned(v, *HEADS_FIRST))
+
+
 @dataclass(frozen=True)
 class Case:
     form: Form
     scale: float = 1.0
     mask: bool = False
     y_axes: tuple[int, ...] = HEADS_FIRST
+    zeroed: bool = False
 
 
 FORMS = {
@@ -84,6 +97,8 @@ FORMS = {
     "choice": Case(lambda q, k, v: plain(q, k, v, lambda s: chosen(s, -3.4e38, EARLIER)), 1.0, True),
     "choice of products": Case(lambda q, k, v: plain(q, k, v, lambda s: chosen(s * 0.5, -np.inf, EARLIER)), 0.5, True),
     "filled": Case(lambda q, k, v: plain(q, k, v, lambda s: chosen(s, -1e9, EARLIER, True)), 1.0, True),
+    "weights that are no numbers": Case(lambda q, k, v: weighted(q, k, v, zeroed), 1.0, True, SAME, True),
+    "rows without a key": Case(lambda q, k, v: weighted(q, k, v, softmax), 1.0, True, SAME),
     "scaled before": Case(scaled_before, 0.125, False, SAME),
     "columns first": Case(columns_first, 1.0, False, SWAPPED),
 }
@@ -100,6 +115,8 @@ NEARLY: dict[str, Form] = {
     "turned quotient": lambda q, k, v: plain(q, k, v, lambda s: s.tape.number(2.0) / s),
     "mask with more batches": lambda q, k, v: plain(q, k, v, lambda s: s + np.ones((2, 1, 1, 1))),
     "constant keys": lambda q, k, v: plain(q, q.tape.number(np.ones((1, KEYS, HEADS, DEPTH))), v),
+    "ones for what is no number": lambda q, k, v: weighted(q, k, v, lambda s: zeroed(s, 1.0)),
+    "zeros elsewhere": lambda q, k, v: weighted(q, k, v, lambda s: zeroed(s, at=s)),
     "constant values": lambda q, k, v: plain(q, k, q.tape.number(np.ones((1, KEYS, HEADS, COLUMNS)))),
     "scores by themselves": lambda q, k, v: product(
         softmax(s := product(turned(q, *HEADS_FIRST), turned(k, 0, 2, 3, 1))), turned(s, *SWAPPED)
@@ -139,7 +156,7 @@ def test_forms(name: str) -> None:
     after = recognise_attention(before)
     check(after, network)
     (node,) = after.nodes
-    assert node.op == Attention(case.scale, HEADS_FIRST, HEADS_FIRST, HEADS_FIRST, case.y_axes)
+    assert node.op == Attention(case.scale, HEADS_FIRST, HEADS_FIRST, HEADS_FIRST, case.y_axes, case.zeroed)
     assert node.inputs[:3] == ("q", "k", "v")
     assert (len(node.inputs) == 4) == case.mask
     made = {s for node in before.nodes if isinstance(node.op, MatMul | Softmax) for s in node.sources}

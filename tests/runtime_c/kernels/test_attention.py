@@ -74,13 +74,16 @@ def test_no_batch() -> None:
 
 
 def test_masked_rows() -> None:
-    """Keys that a mask forbids weigh nothing, whatever their values; a row without any key is NaN, as by softmax."""
+    """Keys that a mask forbids weigh nothing, whatever their values; a row without any key is NaN, as by softmax, or zero."""
     rng = np.random.default_rng(4)
     op, (q, k, v) = case(rng, (20, 24, 8, 8), [(1,)] * 3, [(0, 1, 2)] * 4)
     mask = np.where(np.tri(20, 24, dtype=bool), np.float32(0), np.float32(-np.inf))
     check_op(op, [q, k, v, mask], "attention", 2e-6)
-    mask[7] = -np.inf
+    mask[7] = mask[12] = -np.inf
     check_op(op, [q, k, v, mask], "attention", 2e-6)
+    check_op(replace(op, zeroed=True), [q, k, v, mask], "attention", 2e-6)
+    q[0, 2, 3] = k[0, 23, 1] = np.nan
+    check_op(replace(op, zeroed=True), [q, k, v, mask], "attention", 2e-6)
 
 
 def test_pieces() -> None:
