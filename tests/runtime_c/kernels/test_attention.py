@@ -74,7 +74,7 @@ def test_no_batch() -> None:
 
 
 def test_masked_rows() -> None:
-    """Keys that a mask forbids weigh nothing, whatever their values; a row without any key is NaN, as by softmax, or zero."""
+    """Keys that a mask forbids weigh nothing; a row without any key is NaN, as by softmax, or zero."""
     rng = np.random.default_rng(4)
     op, (q, k, v) = case(rng, (20, 24, 8, 8), [(1,)] * 3, [(0, 1, 2)] * 4)
     mask = np.where(np.tri(20, 24, dtype=bool), np.float32(0), np.float32(-np.inf))
