@@ -23,6 +23,7 @@ from packer.passes.seen import Seen, factor_of, ordered, seen_before, seen_behin
 __all__ = ["recognise_attention"]
 
 _FEW = 8  # rows
+_MOST = 4  # operators between the product and the softmax
 _BELOW = -1e9  # no score is so far below others unless it is meant to have no weight
 
 
@@ -153,10 +154,10 @@ def _zeroing(graph: Graph, uses: Uses, name: str) -> tuple[Node, ...]:
     return (test, choice) if graph.type(choice.outputs[0]) == graph.type(name) else ()
 
 
-def _scores(graph: Graph, uses: Uses, reader: Node, name: str | None) -> _Scores | None:
-    """What the value `name`, which `reader` alone reads, is of."""
+def _scores(graph: Graph, uses: Uses, reader: Node, name: str | None, most: int = _MOST) -> _Scores | None:
+    """What the value `name`, which `reader` alone reads, is of, if by at most so many operators behind the product."""
     made = uses.sole_producer(name, reader)
-    if made is None:
+    if made is None or most < 0:
         return None
     if isinstance(made.op, MatMul) and made.op.activation is None:
         q, k, *bias = made.inputs
@@ -165,12 +166,12 @@ def _scores(graph: Graph, uses: Uses, reader: Node, name: str | None) -> _Scores
         return _Scores(q, k, 1.0, bias[0] if bias else None, (made,))
     if isinstance(made.op, Where):
         mask, inner = _mask_of(graph, made)
-        found = None if mask is None else _scores(graph, uses, made, inner)
+        found = None if mask is None else _scores(graph, uses, made, inner, most - 1)
         if found is None or found.mask is not None:
             return None
         return replace(found, mask=mask, nodes=(*found.nodes, made))
     for inner, other in (made.inputs, made.inputs[::-1]) if isinstance(made.op, Binary) else ():
-        found, factor = _scores(graph, uses, made, inner), factor_of(graph, made, other)
+        found, factor = _scores(graph, uses, made, inner, most - 1), factor_of(graph, made, other)
         if found is None or found.mask is not None:
             continue
         if factor is not None:
