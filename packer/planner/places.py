@@ -86,8 +86,10 @@ class Places:
                 return False
         elif layout is not Layout.PLANAR and not _whole_blocks(box, self.graph.type(outer).shape):
             return False
-        readers = self._read.get(value, ())
-        return (not written or self._written(value, layout)) and all(self._reads(*reader, layout) for reader in readers)
+        readers, gaps = self._read.get(value, ()), layout is Layout.PLANAR and not _in_one(box, self.graph.type(outer))
+        if written and not self._written(value, layout, gaps):
+            return False
+        return all(self._reads(*reader, layout, gaps) for reader in readers)
 
     def wider(self, value: str, layout: Layout, type: TensorType) -> TensorType:
         """That of the tensor at whose origin a value, or its part of this type, lies if it lies in no other value."""
@@ -98,41 +100,63 @@ class Places:
     def _may_be_spaced(self, value: str) -> bool:
         """Whether a convolution writes or reads a value that may lie in a larger planar tensor."""
         layout, readers = Layout.PLANAR, self._read.get(value, ())
-        if value not in self._made or value in self._fixed or not self._written(value, layout):
+        if value not in self._made or value in self._fixed or not self._written(value, layout, True):
             return False
         users = [self._made[value][0], *(node for node, _, _ in readers)]
         return any(isinstance(node.op, Conv) for node in users) and all(
-            reads_rows(reader[0], value) and self._reads(*reader, layout) for reader in readers
+            reads_rows(reader[0], value) and self._reads(*reader, layout, True) for reader in readers
         )
 
     def _alike(self, value: str, outer: str) -> bool:
         """Whether two values have the same element type and halo on the device."""
         return self.target.stored(self.graph, value) == self.target.stored(self.graph, outer)
 
-    def _written(self, value: str, layout: Layout) -> bool:
-        """Whether a view can come to hold a value: from its kernel, or from the step that changes its layout."""
+    def _written(self, value: str, layout: Layout, gaps: bool) -> bool:
+        """Whether a view, perhaps one with gaps, can come to hold a value: from its kernel, or from the step that
+        changes its layout."""
         if value not in self._made:
             return layout is not Layout.PLANAR
         node, forms = self._made[value]
         slot = node.outputs.index(value)
         able = len(node.outputs) == 1 and not isinstance(node.op, Reshape)
-        return any(f.outputs[slot] is not layout or (able and self._takes_views(node, f)) for f in forms)
+        return any(
+            able and self._takes_views(node, form)
+            if form.outputs[slot] is layout
+            else _changes(form.outputs[slot], layout, gaps)
+            for form in forms
+        )
 
-    def _reads(self, node: Node, i: int, forms: tuple[Form, ...], layout: Layout) -> bool:
-        """Whether a node can read its input i from a view; if it needs another layout, a step that can changes it."""
+    def _reads(self, node: Node, i: int, forms: tuple[Form, ...], layout: Layout, gaps: bool) -> bool:
+        """Whether a node can read its input i from a view, perhaps one with gaps; if it needs another layout, a step
+        that can changes it."""
         if isinstance(node.op, Concat | Slice):
             return True
         if isinstance(node.op, Reshape):  # seen under another shape, where it lies in these layouts
             return layout not in (Layout.PLANAR, Layout.PLANES)
         if isinstance(node.op, Conv) and i in _PARAMETERS:
             return layout is not Layout.PLANAR
-        return any(form.inputs[i] is not layout or self._takes_views(node, form) for form in forms)
+        return any(
+            self._takes_views(node, form) if form.inputs[i] is layout else _changes(layout, form.inputs[i], gaps)
+            for form in forms
+        )
 
     def _takes_views(self, node: Node, form: Form) -> bool:
         return self.target.splittable(self.graph, node, form)
 
 
 _PARAMETERS = (1, 2)  # of a convolution: weights and bias
+
+
+def _changes(source: Layout, destination: Layout, gaps: bool) -> bool:
+    """Whether a step that changes one layout to another takes a view, perhaps one with gaps, which copies from and to a
+    device do not."""
+    return not (gaps and Layout.PLANES in (source, destination))
+
+
+def _in_one(box: Box, type: TensorType) -> bool:
+    """Whether the elements of a box follow each other, row-major."""
+    cut = [axis for axis, span in enumerate(box) if span != (0, type.shape[axis])]
+    return not cut or all(extent == 1 for extent in type.shape[: cut[0]])
 
 
 def _wanted(graph: Graph, node: Node) -> list[tuple[str, Place]]:

@@ -147,6 +147,29 @@ def test_streamed_weights(tmp_path: Path) -> None:
     assert relative_error(found, c.reshape(1, -1) @ weights["full"].T) < 1e-5
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_values_that_the_device_makes_part_of_others(tmp_path: Path, axis: int) -> None:
+    """What the processor joins has parts that are copied from the device in one piece each, wherever they lie in it."""
+    x, beside = np.linspace(-1, 1, 120, dtype=np.float32).reshape(3, 5, 8), np.ones((3, 5, 8), np.float32)
+    nothing = np.zeros([0 if i == axis else extent for i, extent in enumerate(x.shape)], np.float32)
+    nodes = [
+        helper.make_node("Exp", ["x"], ["e"]),
+        helper.make_node("Concat", ["e", "beside", "nothing"], ["y"], axis=axis),  # the device takes nothing empty
+    ]
+    inputs = {"x": x, "nothing": nothing}
+    graph = helper.make_graph(
+        nodes,
+        "joined",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, array.shape) for name, array in inputs.items()],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(beside, "beside")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    with emulated(model, tmp_path / "model.edge") as session:
+        found = session.run(inputs)["y"]
+    np.testing.assert_allclose(found, np.concatenate([np.exp(x), beside], axis), rtol=1e-5)
+
+
 @pytest.mark.parametrize("options", [{"weight_rounding": "20bit"}, {"activations": "f16"}], ids=str)
 def test_the_sample_is_met_within_its_tolerance(models: Path, tmp_path: Path, options: dict[str, str]) -> None:
     path, model = tmp_path / "model.edge", models / "onnx" / "lenet5_dns_sparse.onnx"
