@@ -46,7 +46,8 @@ def plan_graph(program: Program, plan: Plan, steps: Sequence[Sequence[int]]) -> 
     lines: list[tuple[int, int, int]] = []
     base = phase = deepest = 0
     for first, v in _in_time(plan, steps):
-        d, own = plan.decisions[v], [program.steps[step].phase for step in steps[v] if first in steps[v]]
+        d = plan.decisions[v]
+        own = [program.steps[step].phase for step in steps[v]] if first in steps[v] else []
         if own and min(own) > phase:
             base = deepest + 1
             lines.append((base, phase + 1, min(own)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from packer.ir import DType, Graph, Node
 from packer.ir.ops import Binary, Normalize, Op, Reduce, Unary
-from packer.passes.rewrite import Uses
+from packer.passes.rewrite import Uses, number_of
 
 __all__ = ["recognise_normalize"]
 
@@ -53,7 +53,7 @@ class _Quotient:
 
     def _root_of_reciprocal(self, name: str | None, reader: Node) -> Node | None:
         turned = self._alone(name, reader, "reciprocal", "div")
-        if turned is None or (len(turned.inputs) > 1 and self._number(turned.inputs[0]) != 1.0):
+        if turned is None or (len(turned.inputs) > 1 and number_of(self._graph, turned.inputs[0]) != 1.0):
             return None
         return self._root(turned.inputs[-1], turned)
 
@@ -61,12 +61,12 @@ class _Quotient:
         """Axes and epsilon, if `root` is of mean(d^2) + epsilon."""
         sum = self._alone(root.inputs[0], root, "add")
         for mean, constant in (sum.inputs, sum.inputs[::-1]) if sum is not None else ():
-            epsilon, folded = self._number(constant), self._alone(mean, sum, "mean")
+            epsilon, folded = number_of(self._graph, constant), self._alone(mean, sum, "mean")
             square = self._alone(folded.inputs[0], folded, "pow", "mul") if folded is not None else None
             if epsilon is None or epsilon < 0 or folded is None or square is None:
                 continue
             x, by = square.inputs
-            squared = x == d and (by == d if _kind(square.op) == "mul" else self._number(by) == 2.0)
+            squared = x == d and (by == d if _kind(square.op) == "mul" else number_of(self._graph, by) == 2.0)
             assert isinstance(folded.op, Reduce)
             return (folded.op.axes, epsilon) if squared and folded.op.keepdims else None
         return None
@@ -91,10 +91,6 @@ class _Quotient:
             return None
         self._absorbed.append(made)
         return made
-
-    def _number(self, name: str | None) -> float | None:
-        data = self._graph.constant(name)
-        return float(data.reshape(-1)[0]) if data is not None and data.size == 1 else None
 
 
 def _kind(op: Op) -> str:

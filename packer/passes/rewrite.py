@@ -10,7 +10,7 @@ import numpy as np
 from packer.ir import Graph, Node, TensorType, Value
 from packer.ir.ops.base import Op
 
-__all__ = ["Rewriting", "Uses", "constants_for", "fresh"]
+__all__ = ["Rewriting", "Uses", "constants_for", "fresh", "number_of"]
 
 
 class Uses:
@@ -45,6 +45,12 @@ def fresh(graph: Graph, stem: str, taken: set[str]) -> str:
         name = f"{stem}.{number}"
     taken.add(name)
     return name
+
+
+def number_of(graph: Graph, name: str | None) -> float | None:
+    """The one number that a value is, if it is a constant of one element."""
+    data = graph.constant(name)
+    return float(data.reshape(-1)[0]) if data is not None and data.size == 1 else None
 
 
 def constants_for(graph: Graph, node: Node, parameters: Mapping[str, np.ndarray], taken: set[str]) -> list[Value]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from packer.ir import Box, Graph, Node, extents_of, whole
 from packer.ir.ops import Binary, Reshape, Slice, Transpose
-from packer.passes.rewrite import Rewriting, Uses
+from packer.ir.ops.region import alike
+from packer.passes.rewrite import Rewriting, Uses, number_of
 
 __all__ = ["Seen", "factor_of", "ordered", "seen_before", "seen_behind", "stored"]
 
@@ -89,11 +90,8 @@ def stored(made: Rewriting, node: Node, x: Seen, rank: int) -> tuple[str, tuple[
 
 def factor_of(graph: Graph, node: Node, name: str | None) -> float | None:
     """What a product or a quotient by a single number multiplies by, if that is what `node` is."""
-    data = graph.constant(name)
-    if data is None or data.size != 1:
-        return None
-    number = float(data.reshape(-1)[0])
-    if node.op == Binary("mul"):
+    number = number_of(graph, name)
+    if number is None or node.op == Binary("mul"):
         return number
     return 1.0 / number if node.op == Binary("div") and number and name == node.inputs[1] else None
 
@@ -144,7 +142,8 @@ def _through(dims: _Dims, places: _Dims | list[int]) -> _Dims:
 
 def _places(shape: tuple[int, ...], other: tuple[int, ...]) -> _Dims | None:
     """Where each dimension of `shape` is in `other`, if both are the same but for extents of 1, which are nowhere."""
-    ours, theirs = ([axis for axis, extent in enumerate(s) if extent != 1] for s in (shape, other))
-    if [shape[axis] for axis in ours] != [other[axis] for axis in theirs]:
+    groups = list(alike(shape, other))
+    if not all(whole for _, _, whole in groups):
         return None
-    return tuple(theirs[ours.index(axis)] if axis in ours else None for axis in range(len(shape)))
+    places = {axis: there for (axis, _), (there, _), _ in groups}
+    return tuple(map(places.get, range(len(shape))))

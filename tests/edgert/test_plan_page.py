@@ -81,7 +81,8 @@ def test_time_goes_downwards(tmp_path: Path) -> None:
                 outputs = {value.name for value in d.outputs}
                 readers = [v for v, r in enumerate(plan.decisions) if outputs & {value.name for value in r.inputs}]
                 if own and min((min(steps[v]) for v in readers if steps[v]), default=own[0]) < own[0]:
-                    continue  # a copy to an output, long after others have read what is copied
+                    assert all(set(program.steps[step].outputs) <= {*program.outputs} for step in own)
+                    continue  # copies to outputs, long after others have read what is copied
                 for step in own:
                     assert (program.steps[step].phase < first) == (of < row) or program.steps[step].phase > last
     assert lines > 10

@@ -8,15 +8,15 @@ from packer.ir.ops import Attention
 from targets.base import Form, Work
 from targets.cpu.cost.at import At
 from targets.cpu.cost.dense import dense_seconds
+from targets.cpu.cost.fold import ROW, VECTOR
+from targets.cpu.cost.matrix import COPIED, TURNED
 from targets.cpu.cost.operands import operands
 
 __all__ = ["attention_seconds"]
 
 _BAND = 64 * 1024  # floats of the scores of a band (attention.c)
 _LEAST = 14  # rows of a band, and what more are a multiple of
-_ROW, _VECTOR = 45.0, 18.0  # cycles of the softmax of a row, and of each vector of it
 _MASK = 2.0  # cycles a vector of the mask
-_COPIED, _TURNED = 0.12, 0.45  # cycles to pack an element, from rows and from columns of the packed matrix
 
 
 def attention_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
@@ -34,9 +34,9 @@ def attention_seconds(work: Work, form: Form, distances: Sequence[float], at: At
     busy = bands * dense_seconds(at, 1, band, -(-keys // 16), depth, 1, depth * keys * 4.0)
     busy += bands * dense_seconds(at, 1, band, -(-columns // 16), keys, 1, columns * keys * 4.0)
     last = len(op.y_axes) - 1
-    turned = (_TURNED if op.k_axes[-1] == last else _COPIED, _COPIED if op.v_axes[-1] == last else _TURNED)
+    turned = (TURNED if op.k_axes[-1] == last else COPIED, COPIED if op.v_axes[-1] == last else TURNED)
     pack = (turned[0] * depth + turned[1] * columns) * keys
-    softmax = rows * (_ROW + _VECTOR / at.fma * -(-keys // at.lanes))
+    softmax = rows * (ROW + VECTOR / at.fma * -(-keys // at.lanes))
     cycles = pack / at.efficiency.move + softmax / at.efficiency.softmax
     if len(work.inputs) > 3:
         cycles += _MASK * rows * keys / at.lanes / at.efficiency.move

@@ -11,10 +11,11 @@ from targets.cpu.cost.at import At
 from targets.cpu.cost.operands import operands, overlapped
 from targets.cpu.cost.pointwise import scalar_seconds
 
-__all__ = ["normalize_seconds", "reduce_seconds", "softmax_seconds"]
+__all__ = ["ROW", "VECTOR", "normalize_seconds", "reduce_seconds", "softmax_seconds"]
 
 _TILE = 256  # columns folded at a time
 _SHORT = 4096  # elements of rows that are folded several at a time
+ROW, VECTOR = 45.0, 18.0  # cycles of the softmax of a row, and of each vector of it
 _TURNED = 64  # elements of rows that softmax transposes
 _EXTREMES = ("max", "min")
 
@@ -71,9 +72,9 @@ def softmax_seconds(work: Work, form: Form, distances: Sequence[float], at: At) 
         cycles = 6.0 * outer * folded * inner
     elif inner == 1:
         log = 65.0 if op.kind == "log_softmax" else 0.0
-        cycles = _runs(outer, folded, at, 45.0 + log, 18.0 / at.fma, 25.0)
+        cycles = _runs(outer, folded, at, ROW + log, VECTOR / at.fma, 25.0)
         if folded <= _TURNED:
-            cycles = outer * (5.0 + log / at.lanes + folded * (18.0 / at.fma / at.lanes + 0.6))
+            cycles = outer * (5.0 + log / at.lanes + folded * (VECTOR / at.fma / at.lanes + 0.6))
     else:
         cycles = _columns(outer, folded, inner, at, 96.0, 16.4 / at.fma, 29.0)
     return overlapped(cycles * at.cycle / at.efficiency.softmax, operands(work, form, distances, at))

@@ -14,10 +14,11 @@ from targets.cpu.cost.operands import stored
 from targets.cpu.cost.pointwise import activation_cycles
 from targets.cpu.precision import stored_type
 
-__all__ = ["conv_transpose_seconds", "im2col_seconds", "matmul_seconds"]
+__all__ = ["COPIED", "TURNED", "conv_transpose_seconds", "im2col_seconds", "matmul_seconds"]
 
 _BAND = 128 * 1024  # floats of the rows of a band (linear.c)
 _PACKED = 64 * 1024  # floats of the second matrix packed at a time (gemm.c)
+COPIED, TURNED = 0.12, 0.45  # cycles to pack an element of it, from rows and from columns
 _COLLIDING = 512  # floats between rows, or a multiple: such rows are copied to lie apart
 _VECTOR, _OUTPUT = 1.3, 6.0  # cycles of a vector of a matrix that is multiplied by a vector, and of an output
 
@@ -26,7 +27,7 @@ def _gemm_seconds(at: At, rows: int, depth: int, columns: int, distance: float, 
     """rows x depth times depth x columns, whose columns are packed in groups before they are multiplied (gemm.c)."""
     blocks = -(-columns // 16)
     group = max(1, min(blocks, _PACKED // 16 // max(depth, 1)))
-    pack = depth * columns * (0.45 if transposed else 0.12) * at.cycle / at.efficiency.move
+    pack = depth * columns * (TURNED if transposed else COPIED) * at.cycle / at.efficiency.move
     pack = max(pack, at.moved(depth * columns * 4.0, distance))
     return pack + blocks / group * dense_seconds(at, 1, rows, group, depth, 1, 0.0)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from packer.ir import DType, Graph, Node, TensorType, Value
-from packer.ir.ops import Conv, MatMul, Pad
+from packer.ir.ops import Conv, MatMul, Pad, Unary
 from packer.planner import make_plan
 from packer.planner.choices import choices_of
 from packer.planner.costs import Costs
@@ -148,3 +148,13 @@ def test_sparse_filters_are_cut_by_their_non_zeros(cores: int, matrix: bool) -> 
     names = {other.split.name for other in others if other.form.implementation != "sparse"}
     assert not any("~" in name for name in names), "dense pieces of unequal size are of no use"
     prove(graph, plan.program())
+
+
+def test_tiles_along_the_last_dimension_are_no_short_runs() -> None:
+    """What is cut there lies in rows apart: at least 256 elements of each are together."""
+    for extent, most in ((500, 0), (700, 2), (2000, 7)):
+        values = {name: Value(name, TensorType(DType.F32, (1, 6000, extent))) for name in "xyz"}
+        nodes = Node(Unary("exp"), ("x",), ("y",), ()), Node(Unary("neg"), ("y",), ("z",), ())
+        graph = Graph("g", ("x",), ("z",), nodes, values)
+        counts = [len(c.split.pieces) for c in choices_of(graph, on(resolve("cpu-x86_64-avx512"), 1), 1)[-1] if c.takes]
+        assert max(counts, default=0) == most

@@ -311,8 +311,7 @@ typedef struct ert_unrolled {
   const uint8_t *owners;
   const float *values;
   size_t n_values, n_filters;
-  size_t share,
-      shares; /* which share of the last tap's batches fetch what the next vector reads there; of none: 0 of 0 */
+  size_t share, shares; /* which share of the last tap's batches fetch what the next vector reads; 0 of 0: none */
   const ert_unrolled_vector *vectors;
   const uint16_t *masks; /* [vectors][taps]: the lanes that have inputs; the others are zeros */
   size_t n_vectors;
