@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "kernels/dense_rows.h"
+#include "kernels/matmul_shape.h"
 #include "kernels/partition.h"
 #include "kernels/rows.h"
 #include "kernels/transpose.h"
@@ -16,8 +17,8 @@ typedef struct matrices {
 /* A task computes a band of rows of a batch. */
 typedef struct attention_state {
   const ert_simd *simd;
-  int batch_rank;
-  int64_t batch[ERT_MAX_RANK], batches, bands;
+  ert_batches batch;
+  int64_t batches, bands;
   int64_t rows, depth, keys, columns;
   matrices q, k, v, y, mask;
   float scale;
@@ -67,20 +68,11 @@ static edgert_status expect_seen(const ert_prepare *p, const ert_tensor *t, cons
   return ert_expect_shape(p, t, t->rank, stored);
 }
 
-static bool broadcast(attention_state *s, const int64_t *shape) {
-  for (int i = 0; i < s->batch_rank; i++) {
-    if (shape[i] == 1 || shape[i] == s->batch[i]) continue;
-    if (s->batch[i] != 1) return false;
-    s->batch[i] = shape[i];
-  }
-  return true;
-}
-
 /* The mask is aligned with the last dimensions of the scores. */
 static edgert_status read_mask(const ert_prepare *p, const ert_tensor *mask, attention_state *s) {
-  const int rank = s->batch_rank + 2;
+  const int rank = s->batch.rank + 2;
   int64_t scores[ERT_MAX_RANK], stride[ERT_MAX_RANK] = {0};
-  memcpy(scores, s->batch, sizeof scores);
+  memcpy(scores, s->batch.extent, sizeof scores);
   scores[rank - 2] = s->rows, scores[rank - 1] = s->keys;
   ERT_TRY(ert_expect_dtype(p, mask, EDGERT_F32));
   if (mask->rank > rank) return ert_reject(p, "rank of the mask", "at most that of the scores", "%d", mask->rank);
@@ -111,11 +103,11 @@ static edgert_status read_operands(const ert_prepare *p, attention_state *s) {
   ERT_TRY(expect_seen(p, k, &keys, keys.shape));
   ERT_TRY(expect_seen(p, v, &values, values.shape));
   if (s->keys == 0) return ert_reject(p, "rows of the keys", "at least one", "none");
-  s->batch_rank = row;
-  for (int i = 0; i < row; i++) s->batch[i] = 1;
-  if (!broadcast(s, queries.shape) || !broadcast(s, keys.shape) || !broadcast(s, values.shape))
+  s->batch = (ert_batches){row, {1, 1, 1, 1, 1, 1, 1, 1}};
+  if (!ert_batches_broadcast(&s->batch, queries.shape, row) || !ert_batches_broadcast(&s->batch, keys.shape, row) ||
+      !ert_batches_broadcast(&s->batch, values.shape, row))
     return ert_reject(p, "batch dimensions", "ones that broadcast together", "others");
-  memcpy(sums.shape, s->batch, sizeof sums.shape);
+  memcpy(sums.shape, s->batch.extent, sizeof sums.shape);
   sums.shape[row] = s->rows, sums.shape[column] = s->columns;
   ERT_TRY(expect_seen(p, y, &sums, sums.shape));
   return p->step->n_in > 3 && p->step->in[3] ? read_mask(p, p->step->in[3], s) : EDGERT_OK;
@@ -140,7 +132,7 @@ static edgert_status attention_prepare(ert_prepare *p) {
   if (p->step->out[0]->elements == 0) return EDGERT_OK;
   ERT_TRY(ert_state(p, sizeof *s, (void **)&s));
   read.batches = 1;
-  for (int i = 0; i < read.batch_rank; i++) read.batches *= read.batch[i];
+  for (int i = 0; i < read.batch.rank; i++) read.batches *= read.batch.extent[i];
   read.q_pitch = ert_spread_pitch(read.depth);
   read.score_pitch = ert_spread_pitch(read.keys);
   attention_cut(&read, p->workers);
@@ -160,15 +152,6 @@ static edgert_status attention_prepare(ert_prepare *p) {
 }
 
 /* ---- work ---- */
-
-static int64_t batch_at(const attention_state *s, const matrices *m, int64_t index) {
-  int64_t at = 0;
-  for (int i = s->batch_rank - 1; i >= 0; i--) {
-    at += index % s->batch[i] * m->batch[i];
-    index /= s->batch[i];
-  }
-  return at;
-}
 
 /* Rows of q times the scale, on their way to scratch. */
 static void scale_rows(const attention_state *s, const float *q, int64_t rows, float *to) {
@@ -201,10 +184,12 @@ static void attention_band(const ert_step *step, int64_t batch, int64_t row, int
   const ert_finish none = {.lo = -INFINITY, .hi = INFINITY};
   float *k = scratch, *v = k + s->packed_k, *q = v + s->packed_v, *scores = q + s->band_rows * s->q_pitch;
   float *wide = scores + s->band_rows * s->score_pitch;
-  scale_rows(s, (const float *)step->in[0]->data + batch_at(s, &s->q, batch) + row * s->q.row, rows, q);
+  scale_rows(s, (const float *)step->in[0]->data + ert_batch_at(&s->batch, s->q.batch, batch) + row * s->q.row, rows,
+             q);
   const bool masked = step->n_in > 3 && step->in[3];
   if (masked)
-    spread_mask(s, (const float *)step->in[3]->data + batch_at(s, &s->mask, batch) + row * s->mask.row, rows, scores);
+    spread_mask(s, (const float *)step->in[3]->data + ert_batch_at(&s->batch, s->mask.batch, batch) + row * s->mask.row,
+                rows, scores);
   const ert_dense_rows products = {
       .x = q,
       .x_pitch = s->q_pitch,
@@ -223,7 +208,7 @@ static void attention_band(const ert_step *step, int64_t batch, int64_t row, int
     float *weights = scores + r * s->score_pitch;
     if (weights[0] != weights[0]) memset(weights, 0, (size_t)s->keys * sizeof *weights);
   }
-  float *y = (float *)step->out[0]->data + batch_at(s, &s->y, batch) + row * s->y.row;
+  float *y = (float *)step->out[0]->data + ert_batch_at(&s->batch, s->y.batch, batch) + row * s->y.row;
   const bool in_rows = s->y.column == 1;
   const ert_dense_rows sums = {
       .x = scores,
@@ -253,8 +238,8 @@ static void attention_run(const ert_step *step, int64_t begin, int64_t end, void
   for (int64_t i = begin; i < end; i++) {
     const int64_t batch = i / s->bands, band = i % s->bands;
     if (packed != batch) {
-      const float *keys = (const float *)step->in[1]->data + batch_at(s, &s->k, batch);
-      const float *values = (const float *)step->in[2]->data + batch_at(s, &s->v, batch);
+      const float *keys = (const float *)step->in[1]->data + ert_batch_at(&s->batch, s->k.batch, batch);
+      const float *values = (const float *)step->in[2]->data + ert_batch_at(&s->batch, s->v.batch, batch);
       ert_dense_pack(keys, s->k.column, s->k.row, s->depth, s->keys, k);
       ert_dense_pack(values, s->v.row, s->v.column, s->keys, s->columns, v);
       packed = batch;

@@ -85,18 +85,18 @@ static matmul_task matmul_task_at(const matmul_state *s, int64_t task) {
 }
 
 /* The bias of a task's outputs, broadcast into y: along a row it is one value, or one for each column. */
-#define SPREAD_BIAS(type)                                                                                          \
-  {                                                                                                                \
-    const type *from = bias->data;                                                                                 \
-    from += ert_matmul_batch_at(m, m->bias_strides, t->batch) + t->row * m->bias_row + t->column * m->bias_column; \
-    type *to = y;                                                                                                  \
-    for (int64_t r = 0; r < t->rows; r++, to += m->y_row, from += m->bias_row) {                                   \
-      if (m->bias_column == 1) {                                                                                   \
-        memcpy(to, from, (size_t)t->columns * sizeof *to);                                                         \
-        continue;                                                                                                  \
-      }                                                                                                            \
-      for (int64_t c = 0; c < t->columns; c++) to[c] = *from;                                                      \
-    }                                                                                                              \
+#define SPREAD_BIAS(type)                                                                                           \
+  {                                                                                                                 \
+    const type *from = bias->data;                                                                                  \
+    from += ert_batch_at(&m->batch, m->bias_strides, t->batch) + t->row * m->bias_row + t->column * m->bias_column; \
+    type *to = y;                                                                                                   \
+    for (int64_t r = 0; r < t->rows; r++, to += m->y_row, from += m->bias_row) {                                    \
+      if (m->bias_column == 1) {                                                                                    \
+        memcpy(to, from, (size_t)t->columns * sizeof *to);                                                          \
+        continue;                                                                                                   \
+      }                                                                                                             \
+      for (int64_t c = 0; c < t->columns; c++) to[c] = *from;                                                       \
+    }                                                                                                               \
   }
 
 static void spread_bias(const ert_matmul_shape *m, const matmul_task *t, const ert_tensor *bias, void *y) {
@@ -111,10 +111,10 @@ static void run_floats(const ert_step *step, const matmul_task *t, float *scratc
   const ert_matmul_shape *m = &s->shape;
   const ert_tensor *bias = step->n_in > 2 ? step->in[2] : NULL;
   const float *a =
-      (const float *)step->in[0]->data + ert_matmul_batch_at(m, m->a_strides, t->batch) + t->row * m->a_row;
-  const float *b = (const float *)step->in[1]->data + ert_matmul_batch_at(m, m->b_strides, t->batch) + t->column;
+      (const float *)step->in[0]->data + ert_batch_at(&m->batch, m->a_strides, t->batch) + t->row * m->a_row;
+  const float *b = (const float *)step->in[1]->data + ert_batch_at(&m->batch, m->b_strides, t->batch) + t->column;
   float *y =
-      (float *)step->out[0]->data + ert_matmul_batch_at(m, m->y_strides, t->batch) + t->row * m->y_row + t->column;
+      (float *)step->out[0]->data + ert_batch_at(&m->batch, m->y_strides, t->batch) + t->row * m->y_row + t->column;
   if (bias) spread_bias(m, t, bias, y);
   const ert_gemm product = {
       .a = a,
@@ -134,20 +134,20 @@ static void run_floats(const ert_step *step, const matmul_task *t, float *scratc
 }
 
 /* Integers wrap around, so that signed and unsigned ones are the same. */
-#define RUN_INTEGERS(type)                                                               \
-  {                                                                                      \
-    const type *a = step->in[0]->data, *b = step->in[1]->data;                           \
-    a += ert_matmul_batch_at(m, m->a_strides, t->batch) + t->row * m->a_row;             \
-    b += ert_matmul_batch_at(m, m->b_strides, t->batch) + t->column;                     \
-    type *y = step->out[0]->data;                                                        \
-    y += ert_matmul_batch_at(m, m->y_strides, t->batch) + t->row * m->y_row + t->column; \
-    if (bias) spread_bias(m, t, bias, y);                                                \
-    const int64_t depth = m->depth, columns = t->columns, b_row = m->b_row;              \
-    for (int64_t r = 0; r < t->rows; r++, a += m->a_row, y += m->y_row) {                \
-      if (!bias) memset(y, 0, (size_t)columns * sizeof *y);                              \
-      for (int64_t k = 0; k < depth; k++)                                                \
-        for (int64_t c = 0; c < columns; c++) y[c] += a[k] * b[k * b_row + c];           \
-    }                                                                                    \
+#define RUN_INTEGERS(type)                                                                \
+  {                                                                                       \
+    const type *a = step->in[0]->data, *b = step->in[1]->data;                            \
+    a += ert_batch_at(&m->batch, m->a_strides, t->batch) + t->row * m->a_row;             \
+    b += ert_batch_at(&m->batch, m->b_strides, t->batch) + t->column;                     \
+    type *y = step->out[0]->data;                                                         \
+    y += ert_batch_at(&m->batch, m->y_strides, t->batch) + t->row * m->y_row + t->column; \
+    if (bias) spread_bias(m, t, bias, y);                                                 \
+    const int64_t depth = m->depth, columns = t->columns, b_row = m->b_row;               \
+    for (int64_t r = 0; r < t->rows; r++, a += m->a_row, y += m->y_row) {                 \
+      if (!bias) memset(y, 0, (size_t)columns * sizeof *y);                               \
+      for (int64_t k = 0; k < depth; k++)                                                 \
+        for (int64_t c = 0; c < columns; c++) y[c] += a[k] * b[k * b_row + c];            \
+    }                                                                                     \
   }
 
 static void run_integers(const ert_step *step, const matmul_task *t) {
