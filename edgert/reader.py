@@ -39,7 +39,7 @@ from edgert.layouts import LAYOUT_NAMES, cut, stored_elements, unpack
 __all__ = ["Attribute", "Bundle", "Golden", "GoldenTensor", "Module", "Program", "Segment", "Step", "Tensor", "read"]
 
 MAGIC = b"\x89EDGERT\n"
-MAJOR, MINOR = 1, 8
+MAJOR, MINOR = 1, 9
 HEADER_BYTES = 128
 CHUNK = 1 << 20
 PLACES = ("arena", "segment", "input", "output", "device")

@@ -22,7 +22,7 @@ from packer.bundle.model import Bundle, Golden, Module, Place, Program, Step
 __all__ = ["write_bundle"]
 
 MAGIC = b"\x89EDGERT\n"
-MAJOR, MINOR = 1, 8
+MAJOR, MINOR = 1, 9
 HEADER_BYTES = 128
 PAGE = 4096
 ALIGN = 64

@@ -14,6 +14,7 @@ from packer.passes.fuse_bias import fuse_bias
 from packer.passes.fuse_pad import fuse_pad
 from packer.passes.fuse_residual import fuse_residual
 from packer.passes.make_dot_products import make_dot_products
+from packer.passes.make_lookups import make_lookups
 from packer.passes.make_patches import make_patches
 from packer.passes.make_pointwise import make_pointwise
 from packer.passes.make_products import make_products
@@ -46,6 +47,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     sink_transposes,
     simplify_movement,  # before quantized products are looked for between transposes
     recognise_quantized,  # before constant weights become floats
+    make_lookups,  # of what is left
     scale_integer,  # before biases become something else
     remove_dead,
     fold_constants,

@@ -1,9 +1,9 @@
 """What lies between the products of a quantised network, on bytes.
 
 Before: `y = quantize(relu(dequantize(c) + dequantize(r)))`. After: r is a residual of what makes c, a quantized_conv,
-or of one of ones. So are means of windows: `y = quantized_conv(x, ones)`. `y = quantize(f(dequantize(x)))` becomes
-`y = f(x)` for f that only moves, joins or compares; where levels differ, those of x are changed before: by the
-quantized_conv that makes it, or by one of ones.
+or `y = quantized_binary(c, r)`; so are products. Means of windows are convolutions of ones: `y = quantized_conv(x,
+ones)`. `y = quantize(f(dequantize(x)))` becomes `y = f(x)` for f that only moves, joins or compares; where levels
+differ, those of x are changed before: by the quantized_conv that makes it, or by a table.
 """
 
 from __future__ import annotations
@@ -17,43 +17,69 @@ from packer.ir import Node
 from packer.ir.ops import (
     Binary,
     Concat,
+    Lookup,
     Pool,
+    QuantizedBinary,
     QuantizedConv,
-    QuantizeLinear,
     Reduce,
     Reshape,
     Slice,
     Transpose,
     Unary,
 )
+from packer.ir.ops.bytes import MOST_SCALE
 from packer.ir.ops.quantized import MOST_TERMS
 from packer.passes.quantized_rewriter import ALL, Levels, Rewriter, limits_of
 
-__all__ = ["bytes_of", "sum_of"]
+__all__ = ["bytes_of", "pair_of"]
 
 
-def sum_of(
-    rewriter: Rewriter, node: Node, add: Node, levels: Levels, limits: tuple[int, int], sources: tuple[str, ...]
+def pair_of(
+    rewriter: Rewriter, node: Node, maker: Node, levels: Levels, limits: tuple[int, int], sources: tuple[str, ...]
 ) -> Node | None:
-    """A residual of the convolution that makes one operand, the later one if both are made by some; else of a
-    convolution of ones."""
-    if not isinstance(add.op, Binary) or add.op.kind != "add" or add.op.activation is not None:
+    """A sum or product of bytes: as a residual of the convolution that makes one operand, the later one if both are
+    made by some; else by itself."""
+    op = maker.op
+    if not isinstance(op, Binary) or op.kind not in ("add", "sub", "mul") or op.activation is not None:
         return None
+    a, b = (rewriter.dequantized(name) for name in maker.inputs)
+    if a is None or b is None:
+        return None
+    if op.kind == "add":
+        added = _residual(rewriter, node, maker, (a, b), levels, limits, sources)
+        if added is not None:
+            return added
+    if op.kind == "mul":
+        scales = float(np.float32(a[1].scale * b[1].scale) / levels.scale), 1.0
+    else:
+        scales = float(a[1].scale / levels.scale), float(b[1].scale / levels.scale)
+    if not max(scales) <= MOST_SCALE:
+        return None
+    kind, second = ("add", -scales[1]) if op.kind == "sub" else (op.kind, scales[1])
+    made = QuantizedBinary(kind, (a[1].zero, b[1].zero, levels.zero), (scales[0], second), *limits)
+    return Node(made, (a[0], b[0]), node.outputs, (*maker.sources, *sources))
+
+
+def _residual(
+    rewriter: Rewriter,
+    node: Node,
+    add: Node,
+    operands: tuple[tuple[str, Levels], tuple[str, Levels]],
+    levels: Levels,
+    limits: tuple[int, int],
+    sources: tuple[str, ...],
+) -> Node | None:
     order = {name: i for i, name in enumerate(rewriter.made)}
     found: tuple[int, Node, str, Levels, Levels] | None = None
-    for own, other in (add.inputs, add.inputs[::-1]):
-        mine, theirs = rewriter.dequantized(own), rewriter.dequantized(other)
-        if mine is None or theirs is None:
-            return None
-        if not rewriter.graph.type(mine[0]) == rewriter.graph.type(theirs[0]) == rewriter.graph.type(node.outputs[0]):
+    for own, mine, theirs in zip(add.inputs, operands, operands[::-1], strict=True):
+        if not rewriter.type(mine[0]) == rewriter.type(theirs[0]) == rewriter.type(node.outputs[0]):
             return None
         back = rewriter.sole(own, add)
         conv = None if back is None else rewriter.sole(mine[0], back)
-        place = order.get(mine[0], -1)
         if conv is None or not _scales_again(conv, mine[1]) or mine[0] == theirs[0]:
-            place, conv = -2, rewriter.ones(mine[0], mine[1].zero, mine[1], np.float32(1), ALL, sources)
-        if conv is not None and (found is None or place > found[0]):
-            found = place, conv, theirs[0], mine[1], theirs[1]
+            continue
+        if found is None or order[mine[0]] > found[0]:
+            found = order[mine[0]], conv, theirs[0], mine[1], theirs[1]
     if found is None:
         return None
     _, conv, residual, mine_levels, their_levels = found
@@ -72,10 +98,7 @@ def bytes_of(rewriter: Rewriter, name: str | None, reader: Node, levels: Levels,
         return None
     if found is not None:
         conv = rewriter.sole(found[0], maker) if rewriter.uses.only_use(name, reader) else None
-        made = _changed(rewriter, found[0], found[1], levels, limits, conv, (*maker.sources, *reader.sources))
-        if made is None and limits == ALL and not isinstance(reader.op, QuantizeLinear):
-            made = _by_floats(rewriter, str(name), levels, reader.sources)
-        return made
+        return _changed(rewriter, found[0], found[1], levels, limits, conv, (*maker.sources, *reader.sources))
     if not rewriter.uses.only_use(name, reader):
         return None
     op = maker.op
@@ -98,26 +121,18 @@ def _changed(
     limits: tuple[int, int],
     maker: Node | None,
     sources: tuple[str, ...],
-) -> str | None:
-    """Bytes of other levels: as `maker` stores them, which makes them for this alone, if it is a convolution; or by
-    one of ones."""
+) -> str:
+    """Bytes of other levels: as `maker` stores them, which makes them for this alone, if it is a convolution; or by a
+    table."""
     if own == levels and limits == ALL:
         return x
-    factor = own.factor(levels, limits)
-    if factor is None:
-        return None
     if maker is not None and isinstance(maker.op, QuantizedConv) and _scales_again(maker, own):
-        op = replace(maker.op, sum_scales=(float(factor),), sum_levels=(0, levels.zero, *limits))
-        return rewriter.emit(op, maker.inputs, (*maker.sources, *sources))
-    made = rewriter.ones(x, own.zero, levels, factor, limits, sources)
-    return None if made is None else rewriter.emit(made.op, made.inputs, made.sources)
-
-
-def _by_floats(rewriter: Rewriter, name: str, levels: Levels, sources: tuple[str, ...]) -> str:
-    """A float value as bytes of these levels."""
-    scale = rewriter.constant(f"{name}:scale", np.asarray(levels.scale))
-    zero = rewriter.constant(f"{name}:zero", np.asarray(levels.zero, np.uint8))
-    return rewriter.emit(QuantizeLinear(0), (name, scale, zero), sources)
+        factor = own.factor(levels, limits)
+        if factor is not None:
+            op = replace(maker.op, sum_scales=(float(factor),), sum_levels=(0, levels.zero, *limits))
+            return rewriter.emit(op, maker.inputs, (*maker.sources, *sources))
+    table = rewriter.constant(f"{x}:table", own.bytes(levels, limits))
+    return rewriter.emit(Lookup(), (x, table), sources)
 
 
 def _mean(rewriter: Rewriter, maker: Node, levels: Levels, limits: tuple[int, int]) -> str | None:

@@ -29,20 +29,31 @@ class Levels:
         """The byte of a float."""
         return int(np.clip(np.rint(np.float32(value) / self.scale) + self.zero, 0, 255))
 
+    def bytes(self, to: Levels, limits: tuple[int, int]) -> np.ndarray:
+        """What each byte is in levels `to`, u8 [256], as floats give it."""
+        found = self._distances() * self.scale
+        with np.errstate(all="ignore"):
+            found = np.rint(found / to.scale) + np.float32(to.zero)
+        table: np.ndarray = np.clip(found, np.float32(limits[0]), np.float32(limits[1])).astype(np.uint8)
+        return table
+
     def factor(self, to: Levels, limits: tuple[int, int]) -> np.float32 | None:
         """What the distance of each byte from the zero point times this, rounded and clipped, is that of `to`: the very
         bytes that floats give. None if there is no such number."""
-        distance = np.arange(256, dtype=np.float32) - np.float32(self.zero)
+        distances, want = self._distances(), self.bytes(to, limits).astype(np.float32) - np.float32(to.zero)
         low, high = (np.float32(limit - to.zero) for limit in limits)
         with np.errstate(all="ignore"):
-            want = np.clip(np.rint(distance * self.scale / to.scale), low, high)
             above = below = self.scale / to.scale
             for _ in range(_NEAR):
                 for factor in (above, below):
-                    if np.array_equal(np.rint(np.clip(distance * factor, low, high)), want):
+                    if np.array_equal(np.rint(np.clip(distances * factor, low, high)), want):
                         return factor
                 above, below = np.nextafter(above, np.float32(np.inf)), np.nextafter(below, np.float32(0))
         return None
+
+    def _distances(self) -> np.ndarray:
+        """Of all bytes from the zero point."""
+        return np.arange(256, dtype=np.float32) - np.float32(self.zero)
 
 
 def limits_of(op: Unary, levels: Levels, limits: tuple[int, int]) -> tuple[int, int] | None:
@@ -111,18 +122,17 @@ class Rewriter:
         scale: np.float32,
         limits: tuple[int, int],
         sources: tuple[str, ...],
-        windows: tuple[tuple[int, ...], ...] | None = None,
-        mean: bool = False,
+        windows: tuple[tuple[int, ...], ...],
+        mean: bool,
     ) -> Node | None:
-        """A depthwise convolution with weights of one: of each element, or of windows: a kernel, strides, pads and
-        dilations; with `mean` divided by the elements that are there."""
+        """A depthwise convolution with weights of one over windows: a kernel, strides, pads and dilations; with `mean`
+        divided by the elements that are there."""
         type = self.type(x)
         if type.shape[1:2] == (1,) and mean:
             return None
         if not 3 <= type.rank <= 5 or type.elements == 0 or not np.isfinite(scale):
             return None
-        n, channels = type.rank - 2, type.shape[1]
-        kernel, strides, pads, dilations = windows or ((1,) * n, (1,) * n, (0,) * 2 * n, (1,) * n)
+        channels, (kernel, strides, pads, dilations) = type.shape[1], windows
         op = QuantizedConv(strides, pads, dilations, channels, x_zero, levels.zero, *limits, mean=mean)
         inputs = (
             x,

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from packer.ir import DType, Graph, Node
 from packer.ir.ops import Binary, Conv, MatMul, QuantizeLinear, Unary
-from packer.passes.quantized_between import bytes_of, sum_of
+from packer.passes.quantized_between import bytes_of, pair_of
 from packer.passes.quantized_products import product
 from packer.passes.quantized_rewriter import ALL, Rewriter, limits_of
 from packer.passes.raise_signed import raise_signed
@@ -52,7 +52,7 @@ def _recognised(rewriter: Rewriter, node: Node) -> Node | None:
     if maker is not None and isinstance(maker.op, Conv | MatMul):
         return product(rewriter, node, maker, levels, limits, (*maker.sources, *sources))
     if maker is not None and isinstance(maker.op, Binary):
-        return sum_of(rewriter, node, maker, levels, limits, (*maker.sources, *sources))
+        return pair_of(rewriter, node, maker, levels, limits, sources)
     found = bytes_of(rewriter, node.inputs[0], node, levels, ALL)
     if found is None:
         return None

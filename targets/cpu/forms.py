@@ -16,9 +16,11 @@ from packer.ir.ops import (
     DynamicLevels,
     IntegerConv,
     IntegerMatMul,
+    Lookup,
     Lrn,
     MatMul,
     Pool,
+    QuantizedBinary,
     QuantizedConv,
     QuantizedMatMul,
     QuantizeLinear,
@@ -215,16 +217,19 @@ def _is_activation(graph: Graph, node: Node, index: int) -> bool:
     """Whether this input may lie in the activations' layout."""
     if isinstance(node.op, Conv):
         return index in (0, 3)
-    if isinstance(node.op, ScaleShift | QuantizeLinear | DequantizeLinear):
+    if isinstance(node.op, ScaleShift | Lookup | QuantizeLinear | DequantizeLinear):
         return index == 0
-    if isinstance(node.op, Binary):
+    if isinstance(node.op, Binary | QuantizedBinary):
         return graph.type(node.inputs[index] or "").elements != 1
     return True
 
 
 def _blocked_bytes(graph: Graph, node: Node) -> bool:
-    """Whether bytes can be read or written in blocks: with one scale for all, moved, or to find the largest."""
+    """Whether bytes can be read or written in blocks: with one scale for all, one by one, moved, or to find the
+    largest."""
     op = node.op
+    if isinstance(op, Lookup) or (isinstance(op, QuantizedBinary) and _blocked_shapes(graph, node)):
+        return True
     if isinstance(op, QuantizeLinear | DequantizeLinear):
         bytes = graph.type((node.outputs[0] if isinstance(op, QuantizeLinear) else node.inputs[0]) or "")
         return bytes.dtype is DType.U8 and all(graph.type(name or "").rank == 0 for name in node.inputs[1:])
@@ -234,9 +239,11 @@ def _blocked_bytes(graph: Graph, node: Node) -> bool:
 
 
 def _blocked_binary(graph: Graph, node: Node) -> bool:
+    return all(graph.type(n or "").dtype is DType.F32 for n in node.inputs) and _blocked_shapes(graph, node)
+
+
+def _blocked_shapes(graph: Graph, node: Node) -> bool:
     """Same shapes, or one operand per channel or of one element."""
-    if any(graph.type(n or "").dtype is not DType.F32 for n in node.inputs):
-        return False
     output = graph.type(node.outputs[0]).shape
     shapes = [graph.type(n or "").shape for n in node.inputs]
     if output not in shapes or graph.type(node.outputs[0]).elements == 1:

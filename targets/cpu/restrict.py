@@ -18,6 +18,7 @@ from packer.ir.ops import (
     DequantizeLinear,
     Expand,
     IntegerConv,
+    Lookup,
     LpNormalize,
     Lrn,
     MatMul,
@@ -25,6 +26,7 @@ from packer.ir.ops import (
     Pad,
     Part,
     Pool,
+    QuantizedBinary,
     QuantizedConv,
     QuantizeLinear,
     Reduce,
@@ -57,9 +59,9 @@ _ROW, _COLUMN = (
 
 # Operators whose kernels take views with gaps.
 _TAKES_VIEWS = (
-    Attention | Binary | Cast | Concat | Conv | ConvTranspose | DequantizeLinear | Expand | LpNormalize | Lrn | MatMul
-    | Normalize | Pad | Pool | IntegerConv | QuantizedConv | QuantizeLinear | Reduce | Reshape | Resize | ScaleShift
-    | Slice | Softmax | Transpose | Unary | Where
+    Attention | Binary | Cast | Concat | Conv | ConvTranspose | DequantizeLinear | Expand | Lookup | LpNormalize | Lrn
+    | MatMul | Normalize | Pad | Pool | IntegerConv | QuantizedBinary | QuantizedConv | QuantizeLinear | Reduce
+    | Reshape | Resize | ScaleShift | Slice | Softmax | Transpose | Unary | Where
 )  # fmt: skip
 
 

@@ -57,6 +57,16 @@ def quantized(b: Builder) -> None:
                     joined = b.op(kind, z, kernel_shape=[min(2, n) for n in spatial], exact=True)
                 for result in joined:
                     _levels(b, result, 1.0)
+                if spatial:
+                    _gated(b, z)
+
+
+def _gated(b: Builder, x: str) -> None:
+    """x times the largest of each of its channels."""
+    for peak in b.op("ReduceMax", x, axes=list(range(2, len(b.shape(x)))), exact=True):
+        for gate in _levels(b, peak, 0.25):
+            for y in b.op("Mul", *b.random.permutation([x, gate]), exact=True):
+                _levels(b, y, 1.0)
 
 
 def dynamic_quantized(b: Builder) -> None:

@@ -48,7 +48,7 @@ def test_kinds(tmp_path: Path, activations: str, weights: str, bytes: bool, per_
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     (want,) = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), options).run(None, picture(9))
     kinds = {type(node.op).__name__ for node in optimize(import_onnx(tmp_path / "model.onnx")).nodes}
-    assert ("QuantizedConv" in kinds) == bytes
+    assert any(kind.startswith("Quantized") for kind in kinds) == bytes
     pack(tmp_path / "model.onnx", tmp_path / "model.edge", cores=(1,), golden=False)
     with edgert.load(tmp_path / "model.edge") as session:
         (got,) = session.run(picture(9)).values()

@@ -128,6 +128,23 @@ def quantized(operator: str, x: Input, weights: np.ndarray, **attributes: object
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)
 
 
+def pairs() -> ModelProto:
+    """Bytes that are multiplied by one of each channel, and looked up."""
+    nodes = [
+        helper.make_node("DequantizeLinear", ["x", "scale", "zero"], ["a"]),
+        helper.make_node("DequantizeLinear", ["gate", "scale"], ["b"]),
+        helper.make_node("Mul", ["a", "b"], ["c"]),
+        helper.make_node("QuantizeLinear", ["c", "scale", "zero"], ["d"]),
+        helper.make_node("DequantizeLinear", ["d", "scale", "zero"], ["e"]),
+        helper.make_node("Sigmoid", ["e"], ["f"]),
+        helper.make_node("QuantizeLinear", ["f", "scale", "zero"], ["y"]),
+    ]
+    inputs = [helper.make_tensor_value_info(n, 2, s) for n, s in (("x", (1, 20, 5, 4)), ("gate", (1, 20, 1, 1)))]
+    constants = [numpy_helper.from_array(a, n) for n, a in (("scale", s(0.05)), ("zero", np.array(7, np.uint8)))]
+    graph = helper.make_graph(nodes, "pairs", inputs, [helper.make_empty_tensor_value_info("y")], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)
+
+
 def dynamic(operator: str, x: Input, weights: np.ndarray, **attributes: object) -> ModelProto:
     """A product of bytes whose levels are found when it runs, as integers and scaled."""
     data = numpy_helper.from_array((weights * 40).astype(np.int8), "w")
@@ -197,6 +214,7 @@ def models() -> Iterator[ModelProto]:
     yield quantized("Conv", of("uint8", 2, 18, 9), w(18, 1, 3), group=18, dilations=[2])
     yield quantized("Conv", of("uint8", 1, 20, 6, 5), w(24, 5, 1, 1), group=4)
     yield dynamic("ConvInteger", f(1, 20, 6, 5), w(18, 20, 3, 3), pads=pads)
+    yield pairs()
     yield dynamic("ConvInteger", f(1, 20, 5, 4), w(20, 1, 3, 3), group=20, pads=pads)
     yield dynamic("MatMulInteger", f(3, 21), w(21, 18))
     yield model("MatMul", f(2, 1, 3, 5), f(4, 5, 6))

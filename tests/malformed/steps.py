@@ -62,6 +62,7 @@ ATTRIBUTES: dict[str, dict[str, tuple[int | str, ...]]] = {
         "strides": (0, HUGE),
     },
     "quantize_linear": {"axis": (-1, 9)},
+    "quantized_binary": {"hi": (-1, 256), "kind": ("odd",), "lo": (-1, 256), "zeros": (-1, 256)},
     "recurrent": {
         "batch_major": (-1, 2),
         "direction": ("odd",),

@@ -280,7 +280,9 @@ def test_outputs_overlap_no_operand(kernels: dict[str, dict[str, Any]]) -> None:
 # Kernels whose first output may lie over an input, and which. (No bundle here has a residual.)
 IN_PLACE = {
     "binary": (0, 1),
+    "lookup": (0,),
     "normalize": (0,),
+    "quantized_binary": (0, 1),
     "scale_shift": (0,),
     "scatter_elements": (0,),
     "scatter_nd": (0,),

@@ -2,6 +2,7 @@
 
 from packer.ir.ops.attention import Attention
 from packer.ir.ops.base import Activation, Dependence, Op, Part, ShapeError
+from packer.ir.ops.bytes import Lookup, QuantizedBinary
 from packer.ir.ops.conv import Conv, ConvTranspose
 from packer.ir.ops.elementwise import Binary, Cast, DequantizeLinear, QuantizeLinear, ScaleShift, Unary, Where
 from packer.ir.ops.index import (
@@ -46,6 +47,7 @@ __all__ = [
     "GridSample",
     "IntegerConv",
     "IntegerMatMul",
+    "Lookup",
     "LpNormalize",
     "Lrn",
     "MatMul",
@@ -59,6 +61,7 @@ __all__ = [
     "Part",
     "Pool",
     "QuantizeLinear",
+    "QuantizedBinary",
     "QuantizedConv",
     "QuantizedMatMul",
     "Recurrent",

@@ -20,7 +20,7 @@ enum {
   HEADER_BYTES = 128,
 };
 
-enum { MAJOR = 1, MINOR = 8 };
+enum { MAJOR = 1, MINOR = 9 };
 
 static const uint8_t magic[MAGIC_BYTES] = {0x89, 'E', 'D', 'G', 'E', 'R', 'T', '\n'};
 

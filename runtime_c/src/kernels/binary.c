@@ -46,30 +46,20 @@ static bool gives_bool(int kind) { return kind >= ERT_BINARY_EQUAL && kind <= ER
 static void plan_repetition(binary_state *s) {
   ert_walk *w = &s->walk;
   s->repeated = -1;
-  if (w->elements == 0 || w->rank < 2) return;
-  int row = w->rank - 1, outer = w->rank - 2;
-  int64_t n = w->shape[row];
-  const int64_t *to = w->stride[2];
-  if (to[row] != 1 || to[outer] != n) return;
-  for (int k = 0; k < 2; k++) {
-    const int64_t *own = w->stride[k], *other = w->stride[1 - k];
-    if (own[row] != 1 || own[outer] != 0 || other[row] != 1 || other[outer] != n) continue;
-    bool lanes = n == 16 && !s->row, moves = false;
-    for (int i = 0; i < outer; i++) moves |= own[i] != 0;
-    if (!lanes && (moves || n >= SHORT)) return;
-    if (lanes) {
-      s->form = k ? ERT_FORM_B_LANES : ERT_FORM_A_LANES;
-    } else {
-      s->repeated = k;
-      s->period = n;
-      s->tile_size = n * ((TILE + n - 1) / n);
-    }
-    w->shape[outer] *= n;
-    w->stride[k][outer] = lanes ? 0 : 1;
-    w->stride[1 - k][outer] = w->stride[2][outer] = 1;
-    w->rank--;
-    return;
+  const int k = ert_broadcast_repeated(w), outer = w->rank - 2;
+  if (k < 0) return;
+  const int64_t n = w->shape[outer + 1];
+  bool lanes = n == 16 && !s->row, moves = false;
+  for (int i = 0; i < outer; i++) moves |= w->stride[k][i] != 0;
+  if (!lanes && (moves || n >= SHORT)) return;
+  if (lanes) {
+    s->form = k ? ERT_FORM_B_LANES : ERT_FORM_A_LANES;
+  } else {
+    s->repeated = k;
+    s->period = n;
+    s->tile_size = n * ((TILE + n - 1) / n);
   }
+  ert_broadcast_join(w, k, lanes ? 0 : 1);
 }
 
 static edgert_status prepare(ert_prepare *p) {

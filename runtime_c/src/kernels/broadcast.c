@@ -45,3 +45,23 @@ edgert_status ert_broadcast_plan(const ert_prepare *p, int operands, ert_walk *o
   ert_walk_merge(out, out->operands);
   return EDGERT_OK;
 }
+
+int ert_broadcast_repeated(const ert_walk *w) {
+  if (w->elements == 0 || w->rank < 2) return -1;
+  const int row = w->rank - 1, outer = w->rank - 2;
+  const int64_t n = w->shape[row], *to = w->stride[2];
+  if (to[row] != 1 || to[outer] != n) return -1;
+  for (int k = 0; k < 2; k++) {
+    const int64_t *own = w->stride[k], *other = w->stride[1 - k];
+    if (own[row] == 1 && own[outer] == 0 && other[row] == 1 && other[outer] == n) return k;
+  }
+  return -1;
+}
+
+void ert_broadcast_join(ert_walk *w, int repeated, int64_t stride) {
+  const int outer = w->rank - 2;
+  w->shape[outer] *= w->shape[outer + 1];
+  w->stride[repeated][outer] = stride;
+  w->stride[1 - repeated][outer] = w->stride[2][outer] = 1;
+  w->rank--;
+}

@@ -45,6 +45,7 @@
   X(linear_quantized)         \
   X(linear_sliced)            \
   X(linear_sparse)            \
+  X(lookup)                   \
   X(lp_normalize)             \
   X(lrn)                      \
   X(matmul)                   \
@@ -58,6 +59,7 @@
   X(pool)                     \
   X(put)                      \
   X(quantize_linear)          \
+  X(quantized_binary)         \
   X(recurrent)                \
   X(recurrent_sliced)         \
   X(reduce)                   \

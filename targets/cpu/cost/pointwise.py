@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from packer.ir.ops import Activation, ArgReduce, CumSum, ScaleShift
+from packer.ir import DType
+from packer.ir.ops import (
+    Activation,
+    ArgReduce,
+    CumSum,
+    DequantizeLinear,
+    Lookup,
+    QuantizedBinary,
+    QuantizeLinear,
+    ScaleShift,
+)
 from targets.base import Form, Layout, Work
 from targets.cpu.cost.at import At
-from targets.cpu.cost.operands import operands, overlapped, vectors_of
+from targets.cpu.cost.operands import operands, overlapped, stored, vectors_of
 
-__all__ = ["activation_cycles", "pointwise_seconds", "scalar_seconds"]
+__all__ = ["activation_cycles", "bytes_seconds", "pointwise_seconds", "scalar_seconds"]
 
 # Cycles a vector of functions that are more than a few instructions, where one multiply-add is issued a cycle.
 _FUNCTIONS = {
@@ -32,6 +42,9 @@ _SCALAR = {
     "ArgReduce": 4.2, "Binary": 1.3, "Cast": 2.0, "CumSum": 0.6, "GridSample": 30.0, "MaxUnpool": 2.0,
     "NonMaxSuppression": 30.0, "RoiAlign": 30.0, "TopK": 7.5, "Unary": 1.3, "Where": 2.0,
 }  # fmt: skip
+# Cycles a vector of numbers that are, or become, bytes.
+_BYTES: dict[type, float] = {DequantizeLinear: 3.0, QuantizeLinear: 10.0, QuantizedBinary: 8.0}
+_LOOKUP = {16: 0.06, 8: 0.5, 4: 0.6}  # cycles a byte, by lanes
 _CHAINED = {"ArgReduce": 10.0, "CumSum": 9.0}  # of those that wait for the element before, along the last dimension
 
 
@@ -64,6 +77,20 @@ def pointwise_seconds(work: Work, form: Form, distances: Sequence[float], at: At
     pace = at.cycle / at.efficiency.elementwise
     late = activation_cycles(getattr(op, "activation", None), vectors, at, free=False)  # a pass of its own
     return overlapped(cycles * pace, operands(work, form, distances, at)) + late * pace
+
+
+def bytes_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:
+    """Lookup, QuantizedBinary, and numbers to bytes and back."""
+    x, y = work.inputs[0], work.outputs[0]
+    assert x is not None
+    if DType.U8 not in (x.dtype, y.dtype):
+        return scalar_seconds(work, form, distances, at)
+    elements = stored(y, form.outputs[0]) / (1 if y.dtype is DType.U8 else 4)
+    if isinstance(work.op, Lookup):
+        cycles = elements * _LOOKUP.get(at.lanes, 1.0)
+    else:
+        cycles = elements / at.lanes * _BYTES[type(work.op)] / at.fma
+    return overlapped(cycles * at.cycle / at.efficiency.elementwise, operands(work, form, distances, at))
 
 
 def scalar_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:

@@ -23,6 +23,7 @@ from packer.ir.ops import (
     GatherElements,
     GatherND,
     GridSample,
+    Lookup,
     LpNormalize,
     Lrn,
     MatMul,
@@ -33,6 +34,7 @@ from packer.ir.ops import (
     Op,
     Pad,
     Pool,
+    QuantizedBinary,
     QuantizeLinear,
     Recurrent,
     Reduce,
@@ -67,6 +69,7 @@ ATTENTION = Attention(0.5, *((0, 1, 2),) * 4)
 CONV = Conv((1, 1), (0, 0, 0, 0), (1, 1))
 TRANSPOSE = ConvTranspose((1, 1), (0, 0, 0, 0), (1, 1), (0, 0))
 MAX = Pool("max", (2, 2), (1, 1), (0, 0, 0, 0), (1, 1))
+PAIR = QuantizedBinary("add", (0, 0, 0), (1.0, 1.0))
 LSTM = Recurrent("lstm", "forward", 2, ("sigmoid", "tanh", "tanh"), (0.0,) * 3, (0.0,) * 3)
 RESIZE = Resize((2, 4), (1.0, 2.0))
 REFUSED: list[tuple[Op, str, str]] = [
@@ -86,6 +89,18 @@ REFUSED: list[tuple[Op, str, str]] = [
     (QuantizeLinear(1), "f32[2,3] f32[2] u8[3]", r"scale of shape \[3\]"),
     (QuantizeLinear(2), "f32[2,3] f32[3] u8[3]", "axis within"),
     (QuantizeLinear(0), "f32[2,3] f32[] f32[]", "zero_point of u8"),
+    (Lookup(), "u8[2] u8[255]", r"table of shape \[256\]"),
+    (Lookup(), "i8[2] u8[256]", "x of u8"),
+    (Lookup(), "u8[2] i8[256]", "table of u8"),
+    (PAIR, "u8[2] i8[2]", "b of u8"),
+    (PAIR, "i8[2] u8[2]", "a of u8"),
+    (PAIR, "u8[2] u8[3]", "broadcast"),
+    (replace(PAIR, kind="sub"), "u8[2] u8[2]", "kind"),
+    (replace(PAIR, zeros=(0, 0)), "u8[2] u8[2]", "3 zeros"),
+    (replace(PAIR, scales=(1.0,)), "u8[2] u8[2]", "2 scales"),
+    (replace(PAIR, zeros=(0, 0, 256)), "u8[2] u8[2]", "zero points"),
+    (replace(PAIR, scales=(1.0, float("nan"))), "u8[2] u8[2]", "scales of at most"),
+    (replace(PAIR, lo=9, hi=8), "u8[2] u8[2]", "lo no larger"),
     (DequantizeLinear(0), "u8[2] f32[] i8[]", "zero_point of u8"),
     (DequantizeLinear(0), "f32[2] f32[]", "x of u8"),
     (Reshape((4,)), "f32[2,3]", "6 elements"),

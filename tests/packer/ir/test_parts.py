@@ -99,6 +99,16 @@ def quantized_matmul(rng: Rng) -> Case:
     return ops.QuantizedMatMul(100, 90), [x, levels(rng, depth, columns, dtype=np.int8), *constants_of(rng, columns)]
 
 
+def lookup(rng: Rng) -> Case:
+    return ops.Lookup(), [levels(rng, *shape_of(rng, 3)), levels(rng, 256)]
+
+
+def quantized_binary(rng: Rng) -> Case:
+    a, b = broadcast(rng, 2)
+    op = ops.QuantizedBinary(one(rng, "add", "mul"), (100, 90, 80), (0.5, 0.25), 5, 240)
+    return op, [levels(rng, *a.shape), levels(rng, *b.shape)]
+
+
 def integer_conv(rng: Rng) -> Case:
     op, (x, w, scale, *_) = quantized_conv(rng)
     assert isinstance(op, ops.QuantizedConv)
@@ -312,7 +322,7 @@ def gather(rng: Rng) -> Case:
 
 
 CASES: tuple[Callable[[Rng], Case], ...] = (
-    quantized_conv, quantized_matmul, integer_conv, integer_matmul,
+    quantized_conv, quantized_matmul, lookup, quantized_binary, integer_conv, integer_matmul,
     conv, conv_transpose, pool, unary, binary, where, scale_shift, cast, quantize, dequantize, softmax, reduce,
     arg_reduce, cum_sum, normalize, lp_normalize, lrn, matmul, attention, concat, transpose, reshape, slice_, expand,
     tile, pad, resize, gather,

@@ -13,9 +13,11 @@ from packer.ir.ops import (
     Concat,
     Conv,
     DequantizeLinear,
+    Lookup,
     MatMul,
     Op,
     Pool,
+    QuantizedBinary,
     QuantizedConv,
     QuantizedMatMul,
     QuantizeLinear,
@@ -132,8 +134,27 @@ def test_filters_of_one_channel() -> None:
 def test_a_sum_of_what_no_convolution_makes() -> None:
     s = Sketch()
     total = s.add(Binary("add"), s.floats("x"), s.floats("x", 0.05, 17))
-    (node,) = check(s, s.bytes(total, 0.06, 99), (QuantizedConv,)).nodes
-    assert len(node.inputs) == 5
+    check(s, s.bytes(total, 0.06, 99), (QuantizedBinary,))
+
+
+@pytest.mark.parametrize("kind", ["add", "sub", "mul"])
+def test_pairs(kind: str) -> None:
+    """Of one element for many, within limits, in either order; a constant is an operand like others."""
+    for shape in ((1, 16, 1, 1), (6,), (1, 16, 6, 6)):
+        for swapped in (False, True):
+            s = Sketch()
+            other = s.floats(s.constant(s.rng.integers(0, 256, shape), np.uint8), 0.03, 99)
+            pair = [s.floats("x"), other]
+            total = s.add(Unary("relu"), s.add(Binary(kind), *(pair[::-1] if swapped else pair)))
+            (node,) = check(s, s.bytes(total, 0.06, 99), (QuantizedBinary,)).nodes
+            assert isinstance(node.op, QuantizedBinary)
+            assert node.op.lo == 99
+
+
+def test_a_pair_whose_scale_is_out_of_all_proportion() -> None:
+    s = Sketch()
+    total = s.add(Binary("add"), s.floats("x"), s.floats("x", 0.05, 17))
+    check(s, s.bytes(total, 1e-20, 99), (DequantizeLinear, DequantizeLinear, Binary, QuantizeLinear))
 
 
 MEANS = {
@@ -170,7 +191,7 @@ def test_groups_of_odd_channels(group: int) -> None:
 
 
 def test_moves_of_other_levels() -> None:
-    """Levels change before values move: the convolution that makes them does it, or one of ones."""
+    """Levels change before values move: the convolution that makes them does it, or a table."""
     s = Sketch()
     (node, *_) = check(
         s,
@@ -179,9 +200,7 @@ def test_moves_of_other_levels() -> None:
     ).nodes
     assert len(node.op.sum_scales) == 1
     s = Sketch()
-    check(
-        s, s.bytes(s.add(Slice((0, 3, 0, 0), (1, 9, 6, 6), (1,) * 4), s.floats("x")), 0.07, 80), (QuantizedConv, Slice)
-    )
+    check(s, s.bytes(s.add(Slice((0, 3, 0, 0), (1, 9, 6, 6), (1,) * 4), s.floats("x")), 0.07, 80), (Lookup, Slice))
 
 
 def test_joined_values_of_unequal_levels() -> None:
@@ -190,27 +209,26 @@ def test_joined_values_of_unequal_levels() -> None:
     first = s.floats(s.bytes(s.conv(s.floats("x")), 0.03, 7), 0.03, 7)
     second = s.add(Unary("relu"), s.floats("x", 0.031, 99))
     joined = s.add(Concat(1), first, second, s.floats("x", 0.0413, 10))
-    check(s, s.bytes(joined, 0.0413, 10), (QuantizedConv, QuantizedConv, Concat))
+    check(s, s.bytes(joined, 0.0413, 10), (QuantizedConv, Lookup, Concat))
 
 
 def test_what_others_read_keeps_its_levels() -> None:
     s = Sketch()
     made = s.floats(s.bytes(s.conv(s.floats("x")), 0.03, 7), 0.03, 7)
     both = s.add(Concat(1), s.floats(s.bytes(s.add(Concat(1), made), 0.05, 9), 0.05, 9), made)
-    check(s, s.bytes(both, 0.05, 9), (QuantizedConv, QuantizedConv, Concat, Concat, QuantizedConv))
+    check(s, s.bytes(both, 0.05, 9), (QuantizedConv, Lookup, Concat, Concat, Lookup))
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_other_levels_are_those_that_floats_give(seed: int) -> None:
-    """All bytes, exactly: of one of ones, and stored by a convolution."""
+    """All bytes, exactly."""
     rng = np.random.default_rng(seed)
     s = Sketch((1, 16, 4, 4))
     scales, zeros = rng.uniform(0.01, 0.2, 2).round(9 if seed % 3 else 2), rng.integers(0, 256, 2).tolist()
     output = s.bytes(s.floats("x", scales[0], zeros[0]), scales[1], zeros[1])
     before = s.graph(output)
     after = recognise_quantized(before)
-    if seed % 3:  # else levels of few digits: their quotients lie on halves
-        assert [type(node.op) for node in after.nodes] == [QuantizedConv]
+    assert [type(node.op) for node in after.nodes] == [Lookup]
     x = np.arange(256, dtype=np.uint8).reshape(1, 16, 4, 4)
     want, got = (evaluate(graph, {"x": x})[output] for graph in (before, after))
     np.testing.assert_array_equal(got, want)
@@ -219,7 +237,7 @@ def test_other_levels_are_those_that_floats_give(seed: int) -> None:
 def test_signed_activations() -> None:
     s = Sketch(dtype=DType.U8)
     signed = s.bytes(s.floats("x"), 0.05, -20, np.int8)
-    after = check(s, s.bytes(s.conv(s.floats(signed, 0.05, -20, np.int8))), (QuantizedConv, QuantizedConv))
+    after = check(s, s.bytes(s.conv(s.floats(signed, 0.05, -20, np.int8))), (Lookup, QuantizedConv))
     assert all(after.type(node.outputs[0]).dtype is not DType.I8 for node in after.nodes)
 
 

@@ -29,8 +29,8 @@ VECTORIZED = frozenset((
     "conv_im2col_caffe", "conv_im2col_nhwc", "conv_integer", "conv_quantized", "conv_sparse",
     "conv_transpose", "conv_unrolled", "conv_winograd", "conv_winograd_bf16", "dequantize_linear", "dynamic_levels",
     "linear", "linear_integer", "linear_masked", "linear_quantized", "linear_sliced", "linear_sparse",
-    "lrn", "matmul", "normalize",
-    "pool", "quantize_linear", "recurrent", "recurrent_sliced", "reduce", "scale_shift", "softmax", "sum", "unary",
+    "lookup", "lrn", "matmul", "normalize", "pool", "quantize_linear", "quantized_binary", "recurrent",
+    "recurrent_sliced", "reduce", "scale_shift", "softmax", "sum", "unary",
 ))  # fmt: skip
 BAD_STEP = 11
 CODE = ("tasks", "all", "none")  # as step.c numbers them

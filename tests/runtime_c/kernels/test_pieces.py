@@ -16,12 +16,14 @@ from packer.ir.ops import (
     Concat,
     Dependence,
     DequantizeLinear,
+    Lookup,
     LpNormalize,
     Lrn,
     MatMul,
     Normalize,
     Op,
     Pad,
+    QuantizedBinary,
     QuantizeLinear,
     Reduce,
     Resize,
@@ -103,6 +105,13 @@ def test_pointwise() -> None:
         check_pieces("binary", Binary("pow"), [np.abs(x), b])
     for b in (y, random((1, 33, 1, 1)), random((1,))):
         check_pieces("binary", Binary("add"), [x, b], (BLOCK16, PLANAR if b.size == 1 else BLOCK16, BLOCK16))
+    bytes, table = random((2, 33, 5, 7), DType.U8), random((256,), DType.U8)
+    check_pieces("lookup", Lookup(), [bytes, table])
+    check_pieces("lookup", Lookup(), [bytes, table], (BLOCK16, PLANAR, BLOCK16))
+    pair = QuantizedBinary("mul", (100, 90, 80), (0.5, 0.025), 5, 240)
+    for b in (random((1, 33, 1, 1), DType.U8), random((1,), DType.U8), random((2, 33, 5, 7), DType.U8, 2)):
+        check_pieces("quantized_binary", pair, [bytes, b])
+        check_pieces("quantized_binary", pair, [b, bytes], (PLANAR if b.size == 1 else BLOCK16, BLOCK16, BLOCK16))
     check_pieces("where", Where(), [x > 0, y, random((5, 1))])
     check_pieces("cast", Cast(DType.I8), [x * 50])
 

@@ -1,5 +1,4 @@
-"""conv_quantized, conv_depthwise_quantized and linear_quantized on every instruction set: the very bytes of the
-reference."""
+"""Kernels of bytes on every instruction set: the very bytes of the reference."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from packer.ir.ops import DequantizeLinear, QuantizedConv, QuantizedMatMul, QuantizeLinear
+from packer.ir.ops import DequantizeLinear, Lookup, QuantizedBinary, QuantizedConv, QuantizedMatMul, QuantizeLinear
 from packer.ir.ops.quantized import whole_groups
 from packer.ir.types import DType, TensorType
 from targets.base import Attribute, Layout, attributes_of
@@ -277,3 +276,50 @@ def test_quantising_blocks() -> None:
         check_step("quantize_linear", [x, *parameters], [q], [TensorType(DType.U8, shape)], axis, layouts=blocks)
         (back,) = DequantizeLinear(0).reference(q, scale, zero)
         check_step("dequantize_linear", [q, *parameters], [back], [TensorType(DType.F32, shape)], axis, layouts=blocks)
+
+
+@pytest.mark.parametrize("shape", [(1,), (15,), (3, 333), (2, 20, 5, 7), (0, 4)])
+def test_looking_up(shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(7)
+    x, table = bytes_of(rng, *shape), bytes_of(rng, 256)
+    want, outputs = table[x], [TensorType(DType.U8, shape)]
+    check_step("lookup", [x, table], [want], outputs, attributes_of(Lookup()), inplace=0)
+    if len(shape) > 2:
+        layouts = (BLOCK16, PLANAR, BLOCK16)
+        check_step("lookup", [x, table], [want], outputs, attributes_of(Lookup()), layouts=layouts, inplace=0)
+
+
+def test_looking_up_every_byte() -> None:
+    x = np.tile(np.arange(256, dtype=np.uint8), 2)
+    check_step("lookup", [x, 255 - x[:256]], [255 - x], [TensorType(DType.U8, x.shape)], ())
+
+
+PAIRS = [
+    ((2, 20, 5, 7), (2, 20, 5, 7)), ((1, 20, 5, 7), (1, 20, 1, 1)), ((2, 1, 1), (2, 33, 18)), ((1, 40, 16), (16,)),
+    ((3, 1), (1, 50)), ((1,), (2, 19)), ((0, 4), (4,)), ((), ()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["add", "mul"])
+@pytest.mark.parametrize("shapes", PAIRS, ids=str)
+def test_pairs(kind: str, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    rng = np.random.default_rng(8)
+    pair = [bytes_of(rng, *shape) for shape in shapes]
+    scales = (float(np.float32(0.7)), float(np.float32(-0.33))) if kind == "add" else (float(np.float32(0.013)), 1.0)
+    op = QuantizedBinary(kind, (100, 7, 120), scales, 3, 250)
+    for operands in (pair, pair[::-1]):
+        (want,) = op.reference(*operands)
+        outputs = [TensorType(DType.U8, want.shape)]
+        inplace = [i for i, x in enumerate(operands) if x.shape == want.shape]
+        check_step(
+            "quantized_binary", operands, [want], outputs, attributes_of(op), inplace=inplace[-1] if inplace else None
+        )
+        if shapes[0][:2] == shapes[1][:2] == want.shape[:2] and want.ndim > 2:
+            check_step("quantized_binary", operands, [want], outputs, attributes_of(op), layouts=(BLOCK16,) * 3)
+
+
+@pytest.mark.parametrize("scale", [float("nan"), float("inf"), 5e9])
+def test_scales_of_pairs_that_are_refused(scale: float) -> None:
+    op, x = QuantizedBinary("add", (0, 0, 0), (1.0, scale)), np.zeros(3, np.uint8)
+    with pytest.raises(Rejected):
+        run_step("quantized_binary", [x, x], [TensorType(DType.U8, (3,))], attributes_of(op))

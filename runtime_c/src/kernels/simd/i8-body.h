@@ -26,8 +26,10 @@ ERT_INLINE ptrdiff_t i8_inputs_of(const ert_i8_dense *d, ert_i8_range used) {
 #else
 #define I8_WIDEN NULL
 #endif
+#include "kernels/simd/i8-binary.h"
 #include "kernels/simd/i8-dense.h"
 #include "kernels/simd/i8-depthwise.h"
+#include "kernels/simd/i8-lookup.h"
 #include "kernels/simd/i8-quantize.h"
 
 extern const ert_i8 ERT_I8;
@@ -38,4 +40,6 @@ const ert_i8 ERT_I8 = {
     .quantize = i8_quantize,
     .dequantize = i8_dequantize,
     .range = i8_range,
+    .binary = i8_binary,
+    .lookup = i8_lookup,
 };

@@ -9,11 +9,7 @@ ERT_INLINE void i8_quantize_block(const float *x, vf scale, int32_t zero, uint8_
     const vf steps = vload(x + v * VL) / scale;
     levels[v] = (i8_round(vmin(hi, vmax(lo, steps))) + zero) & (steps == steps);
   }
-#if ERT_VECTOR_BYTES == 64
-  _mm_storeu_si128((__m128i_u *)(void *)y, _mm512_cvtepi32_epi8((__m512i)levels[0]));
-#else
-  i8_store(y, levels, 0);
-#endif
+  i8_store_levels(y, levels);
 }
 
 static void i8_quantize(const float *x, float scale, int32_t zero, uint8_t *y, size_t n) {

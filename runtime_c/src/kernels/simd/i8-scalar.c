@@ -103,6 +103,27 @@ static void range(const float *x, size_t n, float found[2]) {
   }
 }
 
+static void binary(const ert_i8_binary *p, ert_i8_form form, const uint8_t *a, const uint8_t *b, uint8_t *y, size_t n) {
+  const size_t of_b[] = {[ERT_I8_SAME] = SIZE_MAX, [ERT_I8_ONE] = 0, [ERT_I8_LANES] = 15};
+  for (size_t i = 0; i < n; i++) {
+    const float first = (float)(a[i] - p->zeros[0]), second = (float)(b[i & of_b[form]] - p->zeros[1]);
+    const float value =
+        p->product ? first * second * (p->scales[0] * p->scales[1]) : first * p->scales[0] + second * p->scales[1];
+    y[i] = (uint8_t)((int32_t)round_even(clip(value, p->lo, p->hi)) + p->zero);
+  }
+}
+
+static void lookup(const uint8_t table[256], const uint8_t *x, uint8_t *y, size_t n) {
+  for (size_t i = 0; i < n; i++) y[i] = table[x[i]];
+}
+
 extern const ert_i8 ert_i8_scalar;
 const ert_i8 ert_i8_scalar = {
-    .dense = dense, .depthwise = depthwise, .quantize = quantize, .dequantize = dequantize, .range = range};
+    .dense = dense,
+    .depthwise = depthwise,
+    .quantize = quantize,
+    .dequantize = dequantize,
+    .range = range,
+    .binary = binary,
+    .lookup = lookup,
+};

@@ -82,6 +82,15 @@ ERT_INLINE void i8_store(uint8_t *y, const vi v[V16], uint8_t low) {
 }
 #endif
 
+/* 16 integers that are bytes. */
+ERT_INLINE void i8_store_levels(uint8_t *y, const vi v[V16]) {
+#if ERT_VECTOR_BYTES == 64
+  _mm_storeu_si128((__m128i_u *)(void *)y, _mm512_cvtepi32_epi8((__m512i)v[0]));
+#else
+  i8_store(y, v, 0);
+#endif
+}
+
 /* 16 bytes as integers. */
 ERT_INLINE void i8_load(const uint8_t *x, vi v[V16]) {
 #if ERT_VECTOR_BYTES == 64

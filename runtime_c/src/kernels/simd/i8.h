@@ -70,6 +70,17 @@ typedef struct ert_i8_depthwise {
   ert_i8_finish finish;
 } ert_i8_depthwise;
 
+/* y = round_half_even(clip(v, lo, hi)) + zero; v is the sum of (a - zeros[0]) scales[0] and (b - zeros[1]) scales[1], or the
+ * product of the differences and of that of the scales. */
+typedef struct ert_i8_binary {
+  bool product;
+  int32_t zeros[2], zero;
+  float scales[2], lo, hi;
+} ert_i8_binary;
+
+/* What b has for the elements of a: one each, one for all, or 16 by turns, the first for the first. */
+typedef enum ert_i8_form { ERT_I8_SAME, ERT_I8_ONE, ERT_I8_LANES } ert_i8_form;
+
 typedef struct ert_i8 {
   void (*dense)(const ert_i8_dense *d);
   /* Four inputs after the other, n in all, as 16 bits in two elements: the first and third, then the second and fourth. Many
@@ -81,6 +92,9 @@ typedef struct ert_i8 {
   void (*dequantize)(const uint8_t *x, float scale, int32_t zero, float *y, size_t n);
   /* Widens range[0] to range[1] until all numbers of x lie in between; NaN does nothing. */
   void (*range)(const float *x, size_t n, float range[2]);
+  /* n elements; y may be a or b. */
+  void (*binary)(const ert_i8_binary *p, ert_i8_form form, const uint8_t *a, const uint8_t *b, uint8_t *y, size_t n);
+  void (*lookup)(const uint8_t table[256], const uint8_t *x, uint8_t *y, size_t n);
 } ert_i8;
 
 /* The fastest one of what `simd` stands for on this machine. */
