@@ -1,4 +1,4 @@
-"""Signed bytes that are only quantised to be dequantised again become unsigned ones.
+"""Signed bytes that are only quantised to be dequantised again, or constants, become unsigned ones.
 
 Before: `y = dequantize(quantize(x))` by i8. After: the same by u8, zero points 128 higher.
 """
@@ -17,7 +17,8 @@ __all__ = ["raise_signed"]
 
 
 def raise_signed(graph: Graph) -> Graph:
-    """Values i8 that a QuantizeLinear makes for DequantizeLinear alone as u8, zero points 128 higher."""
+    """Values i8 that DequantizeLinear alone reads as u8, zero points 128 higher: those that a QuantizeLinear makes, and
+    constants of one scale."""
     consumers, producers = graph.consumers(), graph.producers()
     values: list[Value] = []
     taken: set[str] = set()
@@ -25,10 +26,15 @@ def raise_signed(graph: Graph) -> Graph:
 
     def free(name: str | None) -> bool:
         maker = producers.get(name or "")
-        if name is None or maker is None or not isinstance(maker.op, QuantizeLinear) or name in graph.outputs:
+        if name is None or name in graph.outputs or graph.type(name).dtype is not DType.I8:
             return False
         readers = consumers[name]
-        known = graph.constant(maker.inputs[2]) is not None and graph.type(name).dtype is DType.I8
+        if graph.constant(name) is not None:
+            known = all(graph.type(n.inputs[1] or "").elements == 1 for n in readers if n.inputs[1:])
+        elif maker is None or not isinstance(maker.op, QuantizeLinear):
+            return False
+        else:
+            known = graph.constant(maker.inputs[2]) is not None
         return known and all(
             isinstance(n.op, DequantizeLinear)
             and n.inputs.count(name) == 1
@@ -51,7 +57,8 @@ def raise_signed(graph: Graph) -> Graph:
         if isinstance(node.op, QuantizeLinear | DequantizeLinear) and free(made):
             if isinstance(node.op, QuantizeLinear):
                 values.append(Value(made or "", TensorType(DType.U8, graph.type(made or "").shape)))
+            x = node.inputs[0] if graph.constant(node.inputs[0]) is None else raised(node.inputs[0], "")
             zero = node.inputs[2] if len(node.inputs) > 2 else None
-            node = replace(node, inputs=(*node.inputs[:2], raised(zero, node.inputs[1] or "")))
+            node = replace(node, inputs=(x, node.inputs[1], raised(zero, node.inputs[1] or "")))
         nodes.append(node)
     return graph.replaced(nodes, values) if values else graph

@@ -111,37 +111,20 @@ def model(operator: str, *operands: Operand, outputs: int = 1, opset: int = OPSE
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
 
 
-def quantized(operator: str, x: Input, weights: np.ndarray, **attributes: object) -> ModelProto:
+def quantized(operator: str, x: Input, weights: np.ndarray | None = None, **attributes: object) -> ModelProto:
     """A network of one node over bytes: its operands are dequantized, its result is quantized."""
-    scale, data, zero = (
-        numpy_helper.from_array(array, name)
-        for array, name in ((s(0.05), "scale"), ((weights * 40).astype(np.int8), "w"), (np.array(7, np.uint8), "zero"))
-    )
-    nodes = [
-        helper.make_node("DequantizeLinear", ["x", "scale", "zero"], ["a"]),
-        helper.make_node("DequantizeLinear", ["w", "scale"], ["b"]),
-        helper.make_node(operator, ["a", "b"], ["c"], **attributes),
+    constants = {"scale": s(0.05), "zero": np.array(7, np.uint8)}
+    nodes, operands = [helper.make_node("DequantizeLinear", ["x", "scale", "zero"], ["a"])], ["a"]
+    if weights is not None:
+        constants["w"] = (weights * 40).astype(np.int8)
+        nodes, operands = [*nodes, helper.make_node("DequantizeLinear", ["w", "scale"], ["b"])], ["a", "b"]
+    nodes += [
+        helper.make_node(operator, operands, ["c"], **attributes),
         helper.make_node("QuantizeLinear", ["c", "scale", "zero"], ["y"]),
     ]
     info = helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(np.dtype(x.dtype)), x.shape)
-    graph = helper.make_graph(nodes, operator, [info], [helper.make_empty_tensor_value_info("y")], [scale, data, zero])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)
-
-
-def pairs() -> ModelProto:
-    """Bytes that are multiplied by one of each channel, and looked up."""
-    nodes = [
-        helper.make_node("DequantizeLinear", ["x", "scale", "zero"], ["a"]),
-        helper.make_node("DequantizeLinear", ["gate", "scale"], ["b"]),
-        helper.make_node("Mul", ["a", "b"], ["c"]),
-        helper.make_node("QuantizeLinear", ["c", "scale", "zero"], ["d"]),
-        helper.make_node("DequantizeLinear", ["d", "scale", "zero"], ["e"]),
-        helper.make_node("Sigmoid", ["e"], ["f"]),
-        helper.make_node("QuantizeLinear", ["f", "scale", "zero"], ["y"]),
-    ]
-    inputs = [helper.make_tensor_value_info(n, 2, s) for n, s in (("x", (1, 20, 5, 4)), ("gate", (1, 20, 1, 1)))]
-    constants = [numpy_helper.from_array(a, n) for n, a in (("scale", s(0.05)), ("zero", np.array(7, np.uint8)))]
-    graph = helper.make_graph(nodes, "pairs", inputs, [helper.make_empty_tensor_value_info("y")], constants)
+    stored = [numpy_helper.from_array(data, name) for name, data in constants.items()]
+    graph = helper.make_graph(nodes, operator, [info], [helper.make_empty_tensor_value_info("y")], stored)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)
 
 
@@ -214,7 +197,8 @@ def models() -> Iterator[ModelProto]:
     yield quantized("Conv", of("uint8", 2, 18, 9), w(18, 1, 3), group=18, dilations=[2])
     yield quantized("Conv", of("uint8", 1, 20, 6, 5), w(24, 5, 1, 1), group=4)
     yield dynamic("ConvInteger", f(1, 20, 6, 5), w(18, 20, 3, 3), pads=pads)
-    yield pairs()
+    yield quantized("Mul", of("uint8", 1, 20, 5, 4), w(20, 1, 1))
+    yield quantized("Sigmoid", of("uint8", 3, 40))
     yield dynamic("ConvInteger", f(1, 20, 5, 4), w(20, 1, 3, 3), group=20, pads=pads)
     yield dynamic("MatMulInteger", f(3, 21), w(21, 18))
     yield model("MatMul", f(2, 1, 3, 5), f(4, 5, 6))

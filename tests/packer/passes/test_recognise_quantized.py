@@ -151,6 +151,13 @@ def test_pairs(kind: str) -> None:
             assert node.op.lo == 99
 
 
+def test_a_pair_with_a_signed_constant() -> None:
+    s = Sketch()
+    other = s.constant(s.rng.integers(-128, 128, (16, 1, 1)), np.int8)
+    total = s.add(Binary("mul"), s.floats("x"), s.floats(other, 0.03, -3, np.int8))
+    check(s, s.bytes(total, 0.06, 99), (QuantizedBinary,))
+
+
 def test_a_pair_whose_scale_is_out_of_all_proportion() -> None:
     s = Sketch()
     total = s.add(Binary("add"), s.floats("x"), s.floats("x", 0.05, 17))
