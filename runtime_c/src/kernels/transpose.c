@@ -1,10 +1,12 @@
-/* Matrix transposition: tiles of 4x4 words or 2x2 double words in vector registers, single elements elsewhere. */
+/* Matrix transposition: tiles of 16x16 or 8x8 bytes, 4x4 words or 2x2 double words in vector registers, single elements
+ * elsewhere. */
 #include "kernels/transpose.h"
 
 #include "kernels/rows.h"
 
 typedef uint32_t word4 __attribute__((vector_size(16), aligned(1), may_alias));
 typedef uint64_t double2 __attribute__((vector_size(16), aligned(1), may_alias));
+typedef uint8_t byte16 __attribute__((vector_size(16), aligned(1), may_alias));
 
 static inline void tile_words(ert_bits32 *dst, int64_t dst_stride, const ert_bits32 *src, int64_t src_stride) {
   word4 a = *(const word4 *)src, b = *(const word4 *)(src + src_stride);
@@ -21,6 +23,50 @@ static inline void tile_doubles(ert_bits64 *dst, int64_t dst_stride, const ert_b
   double2 a = *(const double2 *)src, b = *(const double2 *)(src + src_stride);
   *(double2 *)dst = __builtin_shufflevector(a, b, 0, 2);
   *(double2 *)(dst + dst_stride) = __builtin_shufflevector(a, b, 1, 3);
+}
+
+#define BYTES_LOW(a, b)  __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define BYTES_HIGH(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+
+/* Four times each of the first half of the rows is interleaved with its counterpart of the second half. */
+static inline void tile_bytes(ert_bits8 *dst, int64_t dst_stride, const ert_bits8 *src, int64_t src_stride) {
+  byte16 rows[16], mixed[16];
+  for (int i = 0; i < 16; i++) rows[i] = *(const byte16 *)(src + i * src_stride);
+#pragma GCC unroll 4
+  for (int round = 0; round < 4; round++) {
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) {
+      mixed[2 * i] = BYTES_LOW(rows[i], rows[i + 8]);
+      mixed[2 * i + 1] = BYTES_HIGH(rows[i], rows[i + 8]);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++) rows[i] = mixed[i];
+  }
+  for (int i = 0; i < 16; i++) *(byte16 *)(dst + i * dst_stride) = rows[i];
+}
+
+/* The same of 8 rows of 8 bytes, two in a vector: first each with its counterpart. */
+static inline void tile_few_bytes(ert_bits8 *dst, int64_t dst_stride, const ert_bits8 *src, int64_t src_stride) {
+  byte16 pairs[4], mixed[4];
+  for (int i = 0; i < 4; i++) {
+    const double2 both = {*(const ert_bits64 *)(src + i * src_stride),
+                          *(const ert_bits64 *)(src + (i + 4) * src_stride)};
+    pairs[i] = BYTES_LOW((byte16)both, (byte16)__builtin_shufflevector(both, both, 1, 0));
+  }
+#pragma GCC unroll 2
+  for (int round = 0; round < 2; round++) {
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++) {
+      mixed[2 * i] = BYTES_LOW(pairs[i], pairs[i + 2]);
+      mixed[2 * i + 1] = BYTES_HIGH(pairs[i], pairs[i + 2]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) pairs[i] = mixed[i];
+  }
+  for (int i = 0; i < 4; i++) {
+    const double2 both = (double2)pairs[i];
+    *(ert_bits64 *)(dst + 2 * i * dst_stride) = both[0], *(ert_bits64 *)(dst + (2 * i + 1) * dst_stride) = both[1];
+  }
 }
 
 /* Element by element: matrices of 2 or 3 rows, which interleaved images and depth-to-space are, in loops of their own. */
@@ -124,6 +170,8 @@ static void block_words(ert_bits32 *restrict dst, int64_t dst_stride, const ert_
     singles(dst + tiled_n, dst_stride, src + tiled_n * src_stride, src_stride, width, n - tiled_n);                   \
   }
 
+TILES(tiled_few_bytes, ert_bits8, tile_few_bytes, single_bytes, 8)
+TILES(tiled_bytes, ert_bits8, tile_bytes, tiled_few_bytes, 16)
 TILES(tiled_words, ert_bits32, tile_words, single_words, 4)
 TILES(tiled_doubles, ert_bits64, tile_doubles, single_doubles, 2)
 
@@ -163,7 +211,7 @@ void ert_transpose(void *dst, int64_t dst_stride, const void *src, int64_t src_s
       single_halves(dst, dst_stride, src, src_stride, width, n);
       break;
     default:
-      single_bytes(dst, dst_stride, src, src_stride, width, n);
+      tiled_bytes(dst, dst_stride, src, src_stride, width, n);
       break;
   }
 }

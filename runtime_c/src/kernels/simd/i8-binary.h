@@ -45,12 +45,13 @@ ERT_INLINE void i8_binary_all(const ert_i8_binary *p, bool product, const uint8_
   memcpy(y + whole, last[0], rest);
 }
 
-static void i8_binary(const ert_i8_binary *p, ert_i8_form form, const uint8_t *a, const uint8_t *b, uint8_t *y,
+static void i8_binary(const ert_i8_binary *pair, ert_i8_form form, const uint8_t *a, const uint8_t *b, uint8_t *y,
                       size_t n) {
+  const ert_i8_binary p = *pair; /* which bytes of y could lie over */
   uint8_t one[16];
   if (form == ERT_I8_ONE) b = memset(one, *b, sizeof one);
-  if (p->product)
-    i8_binary_all(p, true, a, b, form == ERT_I8_SAME ? 16 : 0, y, n);
+  if (p.product)
+    i8_binary_all(&p, true, a, b, form == ERT_I8_SAME ? 16 : 0, y, n);
   else
-    i8_binary_all(p, false, a, b, form == ERT_I8_SAME ? 16 : 0, y, n);
+    i8_binary_all(&p, false, a, b, form == ERT_I8_SAME ? 16 : 0, y, n);
 }
