@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from packer.ir import SINGLE, Block, Graph, Node, TensorType
-from packer.ir.ops import Conv, MatMul, Part, Recurrent
+from packer.ir.ops import Conv, MatMul, Part, QuantizedConv, Recurrent
 from targets.base import Form, Layout, Target, Work
 
 __all__ = ["Costs", "density_of", "signature", "uneven", "work_of"]
 
 Signature = str
+_FEW_BYTES = 0.5  # share of bytes that are not zero, from which on none is left out
 _DENSE = 0.9  # all parts of weights of more non-zeros are alike
 
 
@@ -42,7 +43,7 @@ def work_of(graph: Graph, node: Node, part: Part | None = None) -> Work:
 
 def _block_of(graph: Graph, node: Node) -> Block:
     """In which blocks the constant weights of a convolution lie, or the constant matrix of a product."""
-    if isinstance(node.op, Conv):
+    if isinstance(node.op, Conv | QuantizedConv):
         return graph.block(node.inputs[1], node.op.group)
     return graph.block(node.inputs[1], 1) if graph.type(node.inputs[1] or "").rank == 2 else SINGLE
 
@@ -54,6 +55,9 @@ def density_of(graph: Graph, node: Node, part: Part | None = None) -> float:
         elements = [graph.type(name or "").elements for name in node.inputs[1:3]]
         shares = [graph.density(name) * n for name, n in zip(node.inputs[1:3], elements, strict=True)]
         return float(f"{sum(shares) / max(sum(elements), 1):.2g}")
+    if isinstance(node.op, QuantizedConv):
+        share = graph.density(node.inputs[1])
+        return float(f"{share:.2g}") if share <= _FEW_BYTES else 1.0
     if not isinstance(node.op, Conv | MatMul):
         return 1.0
     weights, box = node.inputs[1], None if part is None else part.reads[1]

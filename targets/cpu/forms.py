@@ -48,6 +48,7 @@ PLANAR, BLOCK16 = Layout.PLANAR, Layout.BLOCK16
 _SPARSE = 0.9  # density of weights from which on a stream of non-zeros cannot pay,
 _MASKED = 0.75  # and a bit for every weight: fetching what differs in length comes short of the memory's speed
 _SLICED = 0.5  # density of both weights of a recurrent layer that slices may suit
+_PAIRS = 2.0  # products of bytes for each of floats that processors do not exceed without instructions for them
 _FEW = 3, 8  # filters of a group, of one tap and of more, that a stream suits in any case: others compute more at once
 
 
@@ -72,7 +73,7 @@ def forms(
     if isinstance(op, Conv):
         return (*_convolutions(graph, node, machine, precision, avx512), *_winograd(graph, node, winograd, precision))
     if isinstance(op, IntegerConv | IntegerMatMul | QuantizedConv | QuantizedMatMul):
-        return quantized_forms(graph, node)
+        return quantized_forms(graph, node, avx512 and machine.cores[0].i8_speed > _PAIRS)
     if isinstance(op, DynamicLevels):
         blocked = graph.type(node.inputs[0] or "").rank > 2
         return tuple(_form(graph, node, x, PLANAR) for x in ((PLANAR, BLOCK16) if blocked else (PLANAR,)))

@@ -58,7 +58,7 @@ def lower(graph: Graph, node: Node, form: Form, machine: Machine) -> Lowered:
         return _linear_masked(graph, node, stored_type(form.implementation))
     if form.implementation == "sliced":
         return _recurrent_sliced(graph, node) if isinstance(node.op, Recurrent) else _linear_sliced(graph, node)
-    if form.implementation == "unrolled":
+    if form.implementation == "unrolled" and isinstance(node.op, Conv):
         return _conv_unrolled(graph, node)
     if form.implementation.startswith("winograd"):
         return _winograd(graph, node, form)

@@ -4,26 +4,89 @@ the sums of weights if it is known only at run time."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from packer.ir import Box, DType, Graph, Node, TensorType
+from packer.ir import Box, DType, Graph, Node, TensorType, Value, whole
 from packer.ir.ops import IntegerConv, IntegerMatMul, QuantizedConv, QuantizedMatMul
 from targets.base import Attribute, Form, Layout, Lowered, Operand, attributes_of
-from targets.cpu.packing import block16, depth16, quads, weight16
+from targets.cpu.packing import LANES, block16, depth16, quads, weight16
+from targets.cpu.unrolled import Unrolled, unrolled_stream
 
-__all__ = ["constants", "depthwise_constants", "lower_quantized", "quantized_boxes", "quantized_forms", "tap_quads"]
+__all__ = [
+    "constants",
+    "density_of_quads",
+    "depthwise_constants",
+    "lower_quantized",
+    "quantized_boxes",
+    "quantized_forms",
+    "tap_quads",
+]
 
 
-def quantized_forms(graph: Graph, node: Node) -> tuple[Form, ...]:
-    """Convolutions of planar or blocked inputs to blocked outputs, depthwise ones of blocked inputs; matrix products of
-    planar rows."""
+_FEW = 0.5  # of the quads of weights that are not all zero: from which on a stream of them cannot pay
+
+
+def quantized_forms(graph: Graph, node: Node, unrolls: bool) -> tuple[Form, ...]:
+    """Convolutions of planar or blocked inputs to blocked outputs, depthwise ones of blocked inputs; by the non-zeros
+    of their weights if kernels make instructions of these; matrix products of planar rows."""
     residual = (Layout.BLOCK16,) * (len(node.inputs) - 4) if isinstance(node.op, QuantizedConv) else ()
     rest = (Layout.PLANAR,) * (len(node.inputs) - 1 - len(residual))
     if isinstance(node.op, IntegerMatMul | QuantizedMatMul):
         return (Form((Layout.PLANAR, *rest), (Layout.PLANAR,), "bytes"),)
     layouts = (Layout.BLOCK16,) if _is_depthwise(graph, node) else (Layout.PLANAR, Layout.BLOCK16)
-    return tuple(Form((x, *rest, *residual), (Layout.BLOCK16,), "bytes") for x in layouts)
+    found = [Form((x, *rest, *residual), (Layout.BLOCK16,), "bytes") for x in layouts]
+    if unrolls and isinstance(node.op, QuantizedConv) and node.op.group == 1 and density_of_quads(graph, node) <= _FEW:
+        found.append(Form((Layout.BLOCK16, *rest, *residual), (Layout.BLOCK16,), "unrolled"))
+    return tuple(found)
+
+
+_WORDS: WeakKeyDictionary[Value, np.ndarray] = WeakKeyDictionary()
+
+
+def _words(graph: Graph, node: Node) -> np.ndarray:
+    """The weights [K,C,kernel...] of a convolution as i32 [K,C/4,kernel...], those of four channels in each."""
+    value = graph.values[node.inputs[1] or ""]
+    assert value.data is not None
+    if value not in _WORDS:
+        w = value.data
+        padded = np.pad(w, [(0, -w.shape[1] % 4 if i == 1 else 0) for i in range(w.ndim)])
+        quads = np.moveaxis(padded.reshape(w.shape[0], -1, 4, *w.shape[2:]), 2, -1)
+        _WORDS[value] = np.ascontiguousarray(quads).view(np.int32)[..., 0]
+    return _WORDS[value]
+
+
+def density_of_quads(graph: Graph, node: Node) -> float:
+    """The share of the quads of a convolution's weights that are not all zero; 1.0 for what is none of bytes."""
+    if not isinstance(node.op, QuantizedConv) or graph.constant(node.inputs[1]) is None:
+        return 1.0
+    words = _words(graph, node)
+    return np.count_nonzero(words) / max(words.size, 1)
+
+
+def _unrolled(graph: Graph, node: Node, form: Form) -> Lowered:
+    """By groups of 16 filters and quads of channels."""
+    op, words, residual = node.op, _words(graph, node), node.inputs[4:]
+    scale, bias, w = (graph.constant(node.inputs[i]) for i in (2, 3, 1))
+    assert isinstance(op, QuantizedConv)
+    assert scale is not None
+    assert bias is not None
+    assert w is not None
+    sizes = [min(LANES, len(words) - i) for i in range(0, len(words), LANES)]
+    stream = unrolled_stream(words, max(words.shape[1], 1), 1, sizes)
+    parts = [getattr(stream, field.name) for field in fields(Unrolled)]
+    channels = 1, len(words)
+    inputs = [
+        Operand(node.inputs[0], layout=form.inputs[0]),
+        *(Operand(data=data, type=TensorType(DType.of(data.dtype), data.shape)) for data in parts),
+        _by_channel(_shifted(w, bias, op.x_zero), channels),
+        _by_channel(scale, channels),
+        *(Operand(name, layout=form.inputs[4]) for name in residual),
+    ]
+    attributes = (*attributes_of(op), Attribute("kernel", ints=w.shape[2:]))
+    return Lowered("conv_unrolled_quantized", tuple(inputs), tuple(sorted(attributes, key=lambda a: a.name)))
 
 
 def _is_depthwise(graph: Graph, node: Node) -> bool:
@@ -107,6 +170,8 @@ def _lower_integer(graph: Graph, node: Node, form: Form) -> Lowered:
 def lower_quantized(graph: Graph, node: Node, form: Form) -> Lowered:
     """The step of a product of bytes whose weights, scale and bias are constants."""
     op = node.op
+    if form.implementation == "unrolled":
+        return _unrolled(graph, node, form)
     if isinstance(op, IntegerConv | IntegerMatMul):
         return _lower_integer(graph, node, form)
     w, scale, bias = (graph.constant(name) for name in node.inputs[1:4])
@@ -136,6 +201,10 @@ def quantized_boxes(graph: Graph, node: Node, lowered: Lowered, reads: Sequence[
     assert packed.type is not None
     filters = (reads[1] or ())[0]
     own: Box = (filters,)
+    if lowered.kernel == "conv_unrolled_quantized":
+        *stream, groups = (whole(o.type) for o in lowered.inputs[1:5] if o is not None and o.type)
+        rows = (filters[0] // LANES, -(-filters[1] // LANES))
+        return [reads[0], *stream, (groups[0], rows, groups[2]), *((((0, 1), filters),) * 2), *reads[4:]]
     if not _is_depthwise(graph, node):
         each = packed.type.shape[1]
         one = packed.type.shape[0] == 1

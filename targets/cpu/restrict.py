@@ -117,7 +117,7 @@ def restrict(graph: Graph, node: Node, form: Form, lowered: Lowered, part: Part)
         boxes = _masked(lowered, part)
     elif form.implementation == "sliced":
         boxes = _sliced(lowered, part)
-    elif form.implementation == "unrolled":
+    elif form.implementation == "unrolled" and isinstance(node.op, Conv):
         boxes = _unrolled(graph, node, lowered, part)
     elif isinstance(node.op, IntegerConv | QuantizedConv):
         boxes = quantized_boxes(graph, node, lowered, part.reads)

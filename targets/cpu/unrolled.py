@@ -149,13 +149,13 @@ def channels_of_tile(g: Geometry) -> int:
 
 
 def unrolled_stream(weights: np.ndarray, channels: int, of: int, sizes: Sequence[int]) -> Unrolled:
-    """Weights [K, C, kernel...] of a convolution `of` so many groups, each cut into groups of filters of such sizes, in
-    tiles of so many channels."""
+    """Weights [K, C, kernel...], f32 or of another type, of a convolution `of` so many groups, each cut into groups of
+    filters of such sizes, in tiles of so many channels."""
     filters, depth, taps = weights.shape[0] // of, weights.shape[1], prod(weights.shape[2:])
     tiles = -(-depth // channels)
     each, own = len(sizes), max(sizes)
     # [tiles, groups, taps, channels, own filters], with zeros for filters and channels that there are none of
-    padded = np.zeros((of, each, own, tiles * channels, taps), np.float32)
+    padded = np.zeros((of, each, own, tiles * channels, taps), weights.dtype)
     for i, (end, size) in enumerate(zip(np.cumsum(sizes), sizes, strict=True)):
         padded[:, i, :size, :depth] = weights.reshape(of, filters, depth, taps)[:, end - size : end]
     walked = padded.reshape(of * each, own, tiles, channels, taps).transpose(2, 0, 4, 3, 1)

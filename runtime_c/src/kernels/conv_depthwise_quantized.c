@@ -108,7 +108,7 @@ static edgert_status prepare(ert_prepare *p) {
   int64_t pad, mean;
   ERT_TRY(ert_expect_operands(p, 4, 5, 1, 1));
   ERT_TRY(prove(p, &g));
-  ERT_TRY(ert_quantized_expect(p, 1, &p->step->out[0]->shape[1], &finish));
+  ERT_TRY(ert_quantized_expect(p, 2, 1, &p->step->out[0]->shape[1], &finish));
   ERT_TRY(ert_int(p, "x_zero", 0, UINT8_MAX, &pad));
   ERT_TRY(ert_int_or(p, "mean", 0, 1, 0, &mean));
   ert_allow_in_place(p, 4);

@@ -275,7 +275,10 @@ static edgert_status unrolled_prepare(ert_prepare *p) {
   ert_strides_of_step(p->step, ERT_UNROLLED_RESIDUAL, &state.x, &state.y, &state.residual);
   const int64_t width = y->shape[y->rank - 1];
   ERT_TRY(ert_unrolled_geometry_read(p, &state.x, state.y.row == width && state.residual.row == width, &state.s));
-  ERT_TRY(ert_unrolled_stream_read(p, &state.s, &state.stream));
+  ERT_TRY(ert_unrolled_stream_read(p, &state.s, EDGERT_F32, &state.stream));
+  const ert_tensor *bias = operand(p->step, ERT_UNROLLED_BIAS);
+  if (bias) ERT_TRY(ert_expect_dtype(p, bias, EDGERT_F32));
+  if (bias) ERT_TRY(ert_expect_shape(p, bias, 1, &y->shape[1]));
   const ert_tensor *residual = operand(p->step, ERT_UNROLLED_RESIDUAL);
   if (residual) ERT_TRY(ert_expect_same_type(p, y, residual));
   if (y->elements == 0) return EDGERT_OK;

@@ -77,7 +77,7 @@ static edgert_status prepare(ert_prepare *p) {
   ert_i8_finish finish;
   ERT_TRY(ert_expect_operands(p, 4, 4, 1, 1));
   ERT_TRY(prove(p));
-  ERT_TRY(ert_quantized_expect(p, 2, p->step->in[1]->shape, &finish));
+  ERT_TRY(ert_quantized_expect(p, 2, 2, p->step->in[1]->shape, &finish));
   return cut(p, &finish, false);
 }
 

@@ -47,11 +47,12 @@ static edgert_status read_levels(const ert_prepare *p, bool residual, ert_i8_fin
   return EDGERT_OK;
 }
 
-edgert_status ert_quantized_expect(const ert_prepare *p, uint32_t rank, const int64_t *channels, ert_i8_finish *out) {
-  const ert_tensor *y = p->step->out[0], *residual = ert_quantized_residual(p->step, false);
+edgert_status ert_quantized_expect(const ert_prepare *p, uint32_t bias, uint32_t rank, const int64_t *channels,
+                                   ert_i8_finish *out) {
+  const ert_tensor *y = p->step->out[0], *residual = p->step->n_in > bias + 2 ? p->step->in[bias + 2] : NULL;
   ERT_TRY(ert_expect_dtype(p, y, EDGERT_U8));
-  ERT_TRY(by_channel(p, 2, EDGERT_I32, rank, channels));
-  ERT_TRY(by_channel(p, 3, EDGERT_F32, rank, channels));
+  ERT_TRY(by_channel(p, bias, EDGERT_I32, rank, channels));
+  ERT_TRY(by_channel(p, bias + 1, EDGERT_F32, rank, channels));
   if (residual) ERT_TRY(ert_expect_same_type(p, y, residual));
   return read_levels(p, residual, out);
 }

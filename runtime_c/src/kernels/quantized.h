@@ -7,10 +7,11 @@
 /* Proves input 1: weights i32 (WEIGHT16) [groups,filters,quads]. */
 edgert_status ert_quantized_weights(const ert_prepare *p, int64_t groups, int64_t filters, int64_t quads);
 
-/* Proves inputs 2 and 3, those of output channels of this shape (BLOCK16): bias i32 and scale f32; input 4, a residual, if
- * there is one; and the type of the output. Reads the attributes y_zero, lo, hi, and sum_scales and sum_levels: with a
+/* Proves input number `bias` and the next, those of output channels of this shape (BLOCK16): bias i32 and scale f32; the one
+ * behind them, a residual, if there is one; and the type of the output. Reads the attributes y_zero, lo, hi, and sum_scales and sum_levels: with a
  * residual, or of levels that are scaled twice. */
-edgert_status ert_quantized_expect(const ert_prepare *p, uint32_t rank, const int64_t *channels, ert_i8_finish *out);
+edgert_status ert_quantized_expect(const ert_prepare *p, uint32_t bias, uint32_t rank, const int64_t *channels,
+                                   ert_i8_finish *out);
 
 /* The same of products whose levels are known only when a step runs. Inputs: 1 weights, 2 the sum of each output channel's
  * weights, 3 the zero point of x; for results in f32 also 4 the scale of x, 5 those of the weights, and 6 an offset. Proves

@@ -27,6 +27,7 @@
   X(conv_sparse)              \
   X(conv_transpose)           \
   X(conv_unrolled)            \
+  X(conv_unrolled_quantized)  \
   X(conv_winograd)            \
   X(conv_winograd_bf16)       \
   X(copy)                     \

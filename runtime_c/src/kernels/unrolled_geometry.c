@@ -8,7 +8,6 @@
 #include "kernels/unrolled_stream.h"
 
 enum {
-  MOST_TAPS = 4096,
   MOST_GROUPS = 1 << 20, /* that matter here: no product of theirs exceeds 64 bits */
   LANES = ERT_UNROLLED_LANES,
   TILE_FLOATS = 128 * 1024, /* the inputs of a tile stay in the second-level cache */
@@ -133,12 +132,12 @@ edgert_status ert_unrolled_geometry_read(const ert_prepare *p, const ert_strides
                                          ert_unrolled_geometry *out) {
   const ert_tensor *input = p->step->in[0], *y = p->step->out[0];
   const int64_t *kernel;
-  ERT_TRY(ert_ints(p, "kernel", input->rank - 2u, 1, MOST_TAPS, &kernel));
+  ERT_TRY(ert_ints(p, "kernel", input->rank - 2u, 1, ERT_UNROLLED_TAPS, &kernel));
   ERT_TRY(ert_conv_geometry_read(p, input, y, kernel, false, &out->g));
   const ert_conv_geometry *g = &out->g;
   ERT_TRY(ert_int(p, "channels", 1, INT32_MAX, &out->tile));
   out->taps = ert_volume(g->kernel);
-  if (out->taps > MOST_TAPS) return ert_reject(p, "taps", "at most 4096", "%" PRId64, out->taps);
+  if (out->taps > ERT_UNROLLED_TAPS) return ert_reject(p, "taps", "at most 4096", "%" PRId64, out->taps);
   out->tiles = ert_max64(ert_ceil_divide(g->channels, out->tile), 1);
   out->tile = ert_clamp64(g->channels, 1, out->tile);
   if (y->elements == 0) return EDGERT_OK;

@@ -27,12 +27,12 @@ static int64_t end_of(const ert_unrolled_group *group, int64_t taps, int64_t sto
   return end;
 }
 
-edgert_status ert_unrolled_stream_read(const ert_prepare *p, const ert_unrolled_geometry *g, ert_unrolled_stream *out) {
+edgert_status ert_unrolled_stream_read(const ert_prepare *p, const ert_unrolled_geometry *g, edgert_dtype dtype,
+                                       ert_unrolled_stream *out) {
   const ert_step *step = p->step;
   const ert_tensor *values = step->in[ERT_UNROLLED_VALUES], *owners = step->in[ERT_UNROLLED_OWNERS];
   const ert_tensor *batches = step->in[ERT_UNROLLED_BATCHES], *groups = step->in[ERT_UNROLLED_GROUPS];
-  const int64_t filters = step->out[0]->shape[1];
-  if (!ert_dtype_reduced(values->dtype)) ERT_TRY(ert_expect_dtype(p, values, EDGERT_F32));
+  if (dtype != EDGERT_F32 || !ert_dtype_reduced(values->dtype)) ERT_TRY(ert_expect_dtype(p, values, dtype));
   ERT_TRY(ert_expect_dtype(p, owners, EDGERT_U8));
   ERT_TRY(ert_expect_dtype(p, batches, EDGERT_U32));
   ERT_TRY(ert_expect_dtype(p, groups, EDGERT_I32));
@@ -45,10 +45,6 @@ edgert_status ert_unrolled_stream_read(const ert_prepare *p, const ert_unrolled_
     return ert_reject(p, "groups of filters", "as many of each group", "%" PRId64 " of %" PRId64, rows, g->g.groups);
   if (!owners->constant || !batches->constant || !groups->constant)
     return ert_reject(p, "owners, batches and groups", "constants", "values that are computed");
-  if (step->n_in > ERT_UNROLLED_BIAS && step->in[ERT_UNROLLED_BIAS]) {
-    ERT_TRY(ert_expect_dtype(p, step->in[ERT_UNROLLED_BIAS], EDGERT_F32));
-    ERT_TRY(ert_expect_shape(p, step->in[ERT_UNROLLED_BIAS], 1, &filters));
-  }
   *out = (ert_unrolled_stream){
       .weights = ert_weights_of(values),
       .batches = batches->data,

@@ -33,9 +33,10 @@ typedef struct ert_unrolled_stream {
   int64_t n_batches, n_values;     /* of a group in a tile, at most */
 } ert_unrolled_stream;
 
-/* Proves types and shapes of the stream and the bias; and, unless the output is empty, that groups follow one another,
+/* Proves types and shapes of the stream, whose values are of this type or floats of 16 bits instead of 32; and, unless the output is empty, that groups follow one another,
  * tile by tile, and that their filters are those of the convolution, in each tile the same. */
-edgert_status ert_unrolled_stream_read(const ert_prepare *p, const ert_unrolled_geometry *g, ert_unrolled_stream *out);
+edgert_status ert_unrolled_stream_read(const ert_prepare *p, const ert_unrolled_geometry *g, edgert_dtype values,
+                                       ert_unrolled_stream *out);
 
 /* Proves of a stream that was read that the channels of groups are those of their tile, and that their values belong to
  * filters of theirs. */

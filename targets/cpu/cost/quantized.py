@@ -4,7 +4,7 @@ linear_quantized.c), requantised or not, and their levels (dynamic_levels.c)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from math import gcd, prod
 
 from packer.ir.ops import IntegerConv, QuantizedConv
 from targets.base import Form, Layout, Work
@@ -18,6 +18,10 @@ _FINISH = 2.5  # cycles to turn a vector of sums into bytes
 _TAPS = 10.5  # vectors of products that one of four taps of each channel takes, which are put side by side
 _INTERLEAVED = 1.0  # cycles a byte of planar inputs that are put side by side
 _LINE = 8.0  # cycles to go on to the next line of inputs that are copied, for each block
+_STRIP = 512 * 1024  # bytes of the inputs of a strip, where weights become instructions,
+_PRODUCT, _LOADED, _PLANES = 1.0, 0.5, 45.0  # cycles of a quad of weights, a load and a group's bytes, for each vector;
+_MADE, _PLACED, _GROUP = 0.6, 2.2, 500.0  # to make the instructions of a quad, a load and a group,
+_COPIED, _VALUE = 2.0, 5.4  # to copy 16 bytes; bytes of a quad in the bundle
 _READ, _WRITTEN = 0.5, 0.5  # what part of moving inputs and outputs does not hide behind computing
 
 
@@ -31,6 +35,8 @@ def conv_quantized_seconds(work: Work, form: Form, distances: Sequence[float], a
     g, x, y, w = geometry(work), work.inputs[0], work.outputs[0], work.inputs[1]
     assert x is not None
     assert w is not None
+    if form.implementation == "unrolled":
+        return _unrolled_seconds(work, distances, at)
     if isinstance(work.op, IntegerConv | QuantizedConv) and work.op.depthwise(w):
         return _depthwise_seconds(work, form, distances, at)
     op = work.op
@@ -48,6 +54,30 @@ def conv_quantized_seconds(work: Work, form: Form, distances: Sequence[float], a
     moved += _WRITTEN * at.moved(stored(y, form.outputs[0]), distances[-1])
     moved += _residual(work, distances, at)
     return max(cycles * at.cycle / at.efficiency.dense, at.moved(w.bytes, distances[1])) + moved
+
+
+def _unrolled_seconds(work: Work, distances: Sequence[float], at: At) -> float:
+    """By instructions made of quads of weights that are not all zero (conv_unrolled_quantized.c)."""
+    g, x, y, w = geometry(work), work.inputs[0], work.outputs[0], work.inputs[1]
+    assert x is not None
+    assert w is not None
+    channels, taps, groups = -(-g.channels // 4), prod(g.kernel), -(-g.filters // 16)
+    share = work.density if work.block.channels == 4 else 1 - (1 - work.density) ** 4
+    values = share * g.filters * channels * taps
+    loads = groups * channels * taps * (1 - (1 - share) ** 16)
+    phases = [min(k, s // gcd(s, d)) for k, d, s in zip(g.kernel, g.dilation, g.stride, strict=True)]
+    reach = [(k - 1) * d // s for k, d, s in zip(g.kernel, g.dilation, g.stride, strict=True)]
+    planes, pitch, blocks = g.kernel[0] * phases[1] * phases[2], g.out[2] + reach[2], -(-channels // 4)
+    rows = min(max(_STRIP // (planes * blocks * 16 * pitch) - reach[1], 256 // pitch + 1), g.out[1])
+    strips = -(-g.out[1] // rows)
+    vectors = strips * -(-((-(-g.out[1] // strips) - 1) * pitch + g.out[2]) // 16)
+    copied = strips * planes * (-(-g.out[1] // strips) + reach[1]) * pitch * blocks
+    each = _PRODUCT * values / at.fma + _LOADED * loads + _PLANES * groups
+    made = (_MADE * values + _PLACED * loads + _GROUP * groups) / at.code
+    cycles = g.images * g.out[0] * (each * vectors + made * strips + _COPIED * copied)
+    moved = _READ * at.moved(x.bytes, distances[0]) + _WRITTEN * at.moved(y.bytes, distances[-1])
+    fetched = at.moved(values * _VALUE, distances[1])
+    return max(cycles * at.cycle / at.efficiency.unrolled, fetched) + moved + _residual(work, distances, at)
 
 
 def _residual(work: Work, distances: Sequence[float], at: At) -> float:

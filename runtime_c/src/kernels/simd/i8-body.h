@@ -30,6 +30,7 @@ ERT_INLINE ptrdiff_t i8_inputs_of(const ert_i8_dense *d, ert_i8_range used) {
 #include "kernels/simd/i8-dense.h"
 #include "kernels/simd/i8-depthwise.h"
 #include "kernels/simd/i8-lookup.h"
+#include "kernels/simd/i8-planes.h"
 #include "kernels/simd/i8-quantize.h"
 
 extern const ert_i8 ERT_I8;
@@ -41,5 +42,8 @@ const ert_i8 ERT_I8 = {
     .dequantize = i8_dequantize,
     .range = i8_range,
     .binary = i8_binary,
+    .split = i8_split,
+    .finish_planes = i8_finish_planes,
+    .unrolls = ERT_VECTOR_BYTES == 64,
     .lookup = i8_lookup,
 };

@@ -103,6 +103,21 @@ static void range(const float *x, size_t n, float found[2]) {
   }
 }
 
+static void split(const uint8_t *x, size_t n, int32_t *to, ptrdiff_t row, ptrdiff_t apart) {
+  for (size_t i = 0; i < n; i++)
+    for (ptrdiff_t q = 0; q < 4; q++)
+      memcpy(to + (ptrdiff_t)(i / 16) * apart + q * row + (ptrdiff_t)(i % 16), x + i * 16 + (size_t)q * 4, 4);
+}
+
+static void finish_planes(const ert_i8_finish *f, const int32_t *sums, const int32_t *bias, const float *scale,
+                          const uint8_t *residual, uint8_t *y) {
+  for (size_t i = 0; i < 16; i++)
+    for (size_t k = 0; k < 16; k++) {
+      const int32_t sum = (int32_t)((uint32_t)sums[k * 16 + i] + (uint32_t)bias[k]); /* wraps */
+      y[i * 16 + k] = finish(f, sum, scale[k], residual ? residual + i * 16 + k : NULL);
+    }
+}
+
 static void binary(const ert_i8_binary *p, ert_i8_form form, const uint8_t *a, const uint8_t *b, uint8_t *y, size_t n) {
   const size_t of_b[] = {[ERT_I8_SAME] = SIZE_MAX, [ERT_I8_ONE] = 0, [ERT_I8_LANES] = 15};
   for (size_t i = 0; i < n; i++) {
@@ -125,5 +140,7 @@ const ert_i8 ert_i8_scalar = {
     .dequantize = dequantize,
     .range = range,
     .binary = binary,
+    .split = split,
+    .finish_planes = finish_planes,
     .lookup = lookup,
 };

@@ -94,6 +94,14 @@ typedef struct ert_i8 {
   void (*range)(const float *x, size_t n, float range[2]);
   /* n elements; y may be a or b. */
   void (*binary)(const ert_i8_binary *p, ert_i8_form form, const uint8_t *a, const uint8_t *b, uint8_t *y, size_t n);
+  /* Words of n pixels, four each: word q of pixel i at to[i / 16 * apart + q * row + i % 16]; rows are written up to a whole
+   * sixteen. */
+  void (*split)(const uint8_t *x, size_t n, int32_t *to, ptrdiff_t row, ptrdiff_t apart);
+  /* The sums of 16 channels, sixteen positions of each, with the bias to bytes: sixteen pixels of 16 channels, which residuals
+   * are, too (NULL: none). */
+  void (*finish_planes)(const ert_i8_finish *f, const int32_t *sums, const int32_t *bias, const float *scale,
+                        const uint8_t *residual, uint8_t *y);
+  bool unrolls; /* what makes instructions of weights may make products of bytes */
   void (*lookup)(const uint8_t table[256], const uint8_t *x, uint8_t *y, size_t n);
 } ert_i8;
 

@@ -296,6 +296,7 @@ enum {
   ERT_UNROLLED_SET = 64,    /* groups that vectors go through one by one, at most */
   ERT_UNROLLED_KEPT = 512,  /* channels of a tile that the first of them keeps for the others, at most */
   ERT_UNROLLED_LINE = 64,   /* bytes of a vector of inputs */
+  ERT_UNROLLED_TAPS = 4096, /* at most */
   ERT_UNROLLED_FRAME = 4096 /* bytes of the instructions that groups share */
 };
 
@@ -315,6 +316,7 @@ typedef struct ert_unrolled {
   const ert_unrolled_vector *vectors;
   const uint16_t *masks; /* [vectors][taps]: the lanes that have inputs; the others are zeros */
   size_t n_vectors;
+  bool bytes;                 /* inputs and values are quads of bytes, whose products are added up as integers */
   bool first, last, together; /* of the tiles; whether outputs move together, leaving lanes out that are none */
   const float *bias;          /* of the filters; NULL: none */
   float *sums;                /* between tiles, [vectors][n_filters][16] */

@@ -338,10 +338,11 @@ static size_t unrolled_filling(uint32_t batch, const uint8_t *owners, size_t n) 
 /* The batches of a tap, before `last`. */
 ERT_INLINE void unrolled_make_batches(const ert_unrolled *u, unrolled_rest *rest, const uint32_t *last, int32_t offset,
                                       unrolled_inputs_of inputs) {
-  /* vfmadd231ps zmm0, zmm28, [rsi - 512]{1to16}, eight displaced one after the other */
+  /* vfmadd231ps (or vpdpbusd) zmm0, zmm28, [rsi - 512]{1to16}, eight displaced one after the other */
+  const uint64_t product = u->bytes ? UINT64_C(0x804650501df2623e) : UINT64_C(0x8046b8501df2623e);
   const __m512i each = _mm512_setr_epi64(0, INT64_C(1) << 56, INT64_C(2) << 56, INT64_C(3) << 56, INT64_C(4) << 56,
                                          INT64_C(5) << 56, INT64_C(6) << 56, INT64_C(7) << 56);
-  const __m512i first = _mm512_add_epi64(each, _mm512_set1_epi64((long long)UINT64_C(0x8046b8501df2623e)));
+  const __m512i first = _mm512_add_epi64(each, _mm512_set1_epi64((long long)product));
   const __m512i eight = _mm512_set1_epi64(INT64_C(8) << 56);
   const __m512i low = unrolled_spread(0), high = unrolled_spread(8);
   const __m256i displacement = _mm256_setr_epi8(-1, -1, -1, -1, -1, -1, 0, -1, -1, -1, -1, -1, -1, 1, -1, -1, -1, -1,
