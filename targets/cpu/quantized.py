@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
+from math import prod
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,16 +18,17 @@ from targets.cpu.unrolled import Unrolled, unrolled_stream
 
 __all__ = [
     "constants",
-    "density_of_quads",
     "depthwise_constants",
     "lower_quantized",
     "quantized_boxes",
     "quantized_forms",
     "tap_quads",
+    "unrolled_constants",
+    "words_of",
 ]
 
 
-_FEW = 0.5  # of the quads of weights that are not all zero: from which on a stream of them cannot pay
+_FEW = 0.7  # of the quads of weights that are not all zero: from which on a stream of them cannot pay
 
 
 def quantized_forms(graph: Graph, node: Node, unrolls: bool) -> tuple[Form, ...]:
@@ -38,55 +40,52 @@ def quantized_forms(graph: Graph, node: Node, unrolls: bool) -> tuple[Form, ...]
         return (Form((Layout.PLANAR, *rest), (Layout.PLANAR,), "bytes"),)
     layouts = (Layout.BLOCK16,) if _is_depthwise(graph, node) else (Layout.PLANAR, Layout.BLOCK16)
     found = [Form((x, *rest, *residual), (Layout.BLOCK16,), "bytes") for x in layouts]
-    if unrolls and isinstance(node.op, QuantizedConv) and node.op.group == 1 and density_of_quads(graph, node) <= _FEW:
+    if unrolls and _is_sparse(graph, node):
         found.append(Form((Layout.BLOCK16, *rest, *residual), (Layout.BLOCK16,), "unrolled"))
     return tuple(found)
 
 
-_WORDS: WeakKeyDictionary[Value, np.ndarray] = WeakKeyDictionary()
+def words_of(w: np.ndarray) -> np.ndarray:
+    """Weights [K,C,kernel...] of a convolution as i32 [K,C/4,kernel...], those of four channels in each."""
+    padded = np.pad(w, [(0, -w.shape[1] % 4 if i == 1 else 0) for i in range(w.ndim)])
+    quads = np.moveaxis(padded.reshape(w.shape[0], -1, 4, *w.shape[2:]), 2, -1)
+    words: np.ndarray = np.ascontiguousarray(quads).view(np.int32)[..., 0]
+    return words
 
 
-def _words(graph: Graph, node: Node) -> np.ndarray:
-    """The weights [K,C,kernel...] of a convolution as i32 [K,C/4,kernel...], those of four channels in each."""
-    value = graph.values[node.inputs[1] or ""]
+_STREAMS: WeakKeyDictionary[Value, Unrolled] = WeakKeyDictionary()  # of constants, made once
+
+
+def _stream(graph: Graph, name: str | None) -> Unrolled:
+    value = graph.values[name or ""]
     assert value.data is not None
-    if value not in _WORDS:
-        w = value.data
-        padded = np.pad(w, [(0, -w.shape[1] % 4 if i == 1 else 0) for i in range(w.ndim)])
-        quads = np.moveaxis(padded.reshape(w.shape[0], -1, 4, *w.shape[2:]), 2, -1)
-        _WORDS[value] = np.ascontiguousarray(quads).view(np.int32)[..., 0]
-    return _WORDS[value]
+    if value not in _STREAMS:
+        words = words_of(value.data)
+        sizes = [min(LANES, len(words) - i) for i in range(0, len(words), LANES)]
+        _STREAMS[value] = unrolled_stream(words, max(words.shape[1], 1), 1, sizes)
+    return _STREAMS[value]
 
 
-def density_of_quads(graph: Graph, node: Node) -> float:
-    """The share of the quads of a convolution's weights that are not all zero; 1.0 for what is none of bytes."""
-    if not isinstance(node.op, QuantizedConv) or graph.constant(node.inputs[1]) is None:
-        return 1.0
-    words = _words(graph, node)
-    return np.count_nonzero(words) / max(words.size, 1)
+def _is_sparse(graph: Graph, node: Node) -> bool:
+    """Whether a convolution has few enough quads of weights that are not all zero."""
+    if not isinstance(node.op, QuantizedConv) or node.op.group > 1 or graph.density(node.inputs[1]) > _FEW:
+        return False
+    w = graph.type(node.inputs[1] or "")
+    quads = w.shape[0] * -(-w.shape[1] // 4) * prod(w.shape[2:])
+    return len(_stream(graph, node.inputs[1]).values) <= _FEW * quads
 
 
-def _unrolled(graph: Graph, node: Node, form: Form) -> Lowered:
-    """By groups of 16 filters and quads of channels."""
-    op, words, residual = node.op, _words(graph, node), node.inputs[4:]
-    scale, bias, w = (graph.constant(node.inputs[i]) for i in (2, 3, 1))
-    assert isinstance(op, QuantizedConv)
-    assert scale is not None
-    assert bias is not None
-    assert w is not None
-    sizes = [min(LANES, len(words) - i) for i in range(0, len(words), LANES)]
-    stream = unrolled_stream(words, max(words.shape[1], 1), 1, sizes)
-    parts = [getattr(stream, field.name) for field in fields(Unrolled)]
-    channels = 1, len(words)
-    inputs = [
-        Operand(node.inputs[0], layout=form.inputs[0]),
+def unrolled_constants(
+    w: np.ndarray, stream: Unrolled, bias: np.ndarray, scale: np.ndarray, x_zero: int
+) -> tuple[Operand, ...]:
+    """Weights [K,C,kernel...], of which those that are not zero are in `stream`, bias and scale [K] as the kernel takes
+    them: sums are of x instead of x - x_zero."""
+    parts = (getattr(stream, field.name) for field in fields(Unrolled))
+    return (
         *(Operand(data=data, type=TensorType(DType.of(data.dtype), data.shape)) for data in parts),
-        _by_channel(_shifted(w, bias, op.x_zero), channels),
-        _by_channel(scale, channels),
-        *(Operand(name, layout=form.inputs[4]) for name in residual),
-    ]
-    attributes = (*attributes_of(op), Attribute("kernel", ints=w.shape[2:]))
-    return Lowered("conv_unrolled_quantized", tuple(inputs), tuple(sorted(attributes, key=lambda a: a.name)))
+        _by_channel(_shifted(w, bias, x_zero), (1, len(w))),
+        _by_channel(scale, (1, len(w))),
+    )
 
 
 def _is_depthwise(graph: Graph, node: Node) -> bool:
@@ -170,8 +169,6 @@ def _lower_integer(graph: Graph, node: Node, form: Form) -> Lowered:
 def lower_quantized(graph: Graph, node: Node, form: Form) -> Lowered:
     """The step of a product of bytes whose weights, scale and bias are constants."""
     op = node.op
-    if form.implementation == "unrolled":
-        return _unrolled(graph, node, form)
     if isinstance(op, IntegerConv | IntegerMatMul):
         return _lower_integer(graph, node, form)
     w, scale, bias = (graph.constant(name) for name in node.inputs[1:4])
@@ -183,14 +180,15 @@ def lower_quantized(graph: Graph, node: Node, form: Form) -> Lowered:
         packed = constants(np.ascontiguousarray(w.T), bias, scale, 1, op.x_zero)
         return Lowered("linear_quantized", (x, *packed), attributes_of(op))
     assert isinstance(op, QuantizedConv)
-    depthwise = _is_depthwise(graph, node)
-    if depthwise:
-        packed = depthwise_constants(w, bias, scale, op.dilations[-1], op.x_zero)
+    if form.implementation == "unrolled":
+        kernel = "conv_unrolled_quantized"
+        packed = unrolled_constants(w, _stream(graph, node.inputs[1]), bias, scale, op.x_zero)
+    elif _is_depthwise(graph, node):
+        kernel, packed = "conv_depthwise_quantized", depthwise_constants(w, bias, scale, op.dilations[-1], op.x_zero)
     else:
-        packed = constants(w, bias, scale, op.group, op.x_zero)
+        kernel, packed = "conv_quantized", constants(w, bias, scale, op.group, op.x_zero)
     residual = [Operand(name, layout=form.inputs[4]) for name in node.inputs[4:]]
     attributes = (*attributes_of(op), Attribute("kernel", ints=w.shape[2:]))
-    kernel = "conv_depthwise_quantized" if depthwise else "conv_quantized"
     return Lowered(kernel, (x, *packed, *residual), tuple(sorted(attributes, key=lambda a: a.name)))
 
 

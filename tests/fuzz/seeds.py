@@ -191,6 +191,7 @@ def models() -> Iterator[ModelProto]:
     yield model("Gemm", f(1, 300), np.repeat(pruned(75, 20), 4, axis=0), w(20))
     yield model("Gemm", f(5, 300), np.repeat(pruned(300, 5), 4, axis=1))
     yield quantized("Conv", of("uint8", 1, 20, 6, 5), w(18, 20, 3, 3), pads=pads)
+    yield quantized("Conv", of("uint8", 1, 40, 6, 5), pruned(18, 40, 3, 3), pads=pads)
     yield quantized("Conv", of("uint8", 2, 32, 5), w(32, 16, 1), group=2, strides=[2])
     yield quantized("MatMul", of("uint8", 3, 21), w(21, 18))
     yield quantized("Conv", of("uint8", 1, 20, 7, 6), w(20, 1, 3, 3), group=20, pads=pads, strides=[2, 1])

@@ -12,8 +12,9 @@ enum {
   RESIDUAL,
   OPERANDS,
   LANES = ERT_UNROLLED_LANES,
-  BLOCK = 16, /* filters of a group, and channels that lie side by side */
-  CHUNK = 8,  /* vectors whose sums wait in the first-level cache to become bytes */
+  BLOCK = 16,   /* filters of a group, and channels that lie side by side */
+  CHUNK = 8,    /* vectors whose sums wait to become bytes, at most, */
+  WAITING = 24, /* and of all groups so many that the first-level cache has them */
   SUMS = CHUNK * BLOCK * LANES,
   FARTHEST = 1 << 18,
   STRIP_BYTES = 512 * 1024, /* the inputs of a strip stay in the second-level cache */
@@ -137,7 +138,8 @@ static edgert_status prove(const ert_prepare *p, ert_unrolled_geometry *of, ert_
   if (of->taps > ERT_UNROLLED_TAPS) return ert_reject(p, "taps", "at most 4096", "%lld", (long long)of->taps);
   of->g.channels = ert_ceil_divide(of->g.channels, 4);
   of->tile = of->g.channels, of->tiles = 1;
-  if (y->elements > 0 && (reach_of(&of->g, 1) > FARTHEST || of->g.out[2] + reach_of(&of->g, 2) > FARTHEST || of->g.channels > FARTHEST))
+  if (y->elements > 0 &&
+      (reach_of(&of->g, 1) > FARTHEST || of->g.out[2] + reach_of(&of->g, 2) > FARTHEST || of->g.channels > FARTHEST))
     return ert_reject(p, "rows, channels, and what taps reach", "at most 2^18", "more"); /* products fit 64 bits */
   return ert_quantized_expect(p, ERT_UNROLLED_BIAS, 2, (const int64_t[]){1, of->g.filters}, finish);
 }
@@ -364,8 +366,9 @@ static void run_strip(const unrolled_quantized_state *s, const ert_step *step, c
   const int64_t count = ert_ceil_divide(positions_of(s, t->rows), LANES);
   for (int64_t n; first < end; first += n) {
     n = make_set(s, step, &all, first, end, set);
-    for (int64_t v = 0; v < count; v += CHUNK) {
-      const int64_t chunk = ert_min64(count - v, CHUNK);
+    const int64_t most = ert_clamp64(WAITING / n, 2, CHUNK);
+    for (int64_t v = 0, chunk; v < count; v += chunk) {
+      chunk = ert_min64(count - v, most);
       for (int64_t i = 0; i < chunk; i++) vectors[i].x = (v + i) * s->apart;
       for (int64_t i = 0; i < n; i++) set[i].n_vectors = (size_t)chunk;
       if (all.code) s->simd->unrolled(set, (size_t)n);

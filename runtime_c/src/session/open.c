@@ -155,6 +155,7 @@ static edgert_status open_scratch(edgert_session *session, size_t scratch, size_
   ptrdiff_t at, shift;
   if (code == 0 || !ert_code_open(session->scratch, scratch, workers, &session->code, &at, &shift)) return EDGERT_OK;
   for (uint32_t i = 0; i < session->plan->n_steps; i++) {
+    if (session->plan->steps[i].code_bytes == 0) continue;
     session->plan->steps[i].code = at;
     session->plan->steps[i].executable = shift;
   }

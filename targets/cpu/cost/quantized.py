@@ -14,14 +14,14 @@ from targets.cpu.cost.operands import stored
 
 __all__ = ["conv_quantized_seconds", "linear_quantized_seconds"]
 
-_FINISH = 2.5  # cycles to turn a vector of sums into bytes
+_FINISH, _ADDING = 2.5, 2.5  # cycles to turn a vector of sums into bytes, and to add a residual before
 _TAPS = 10.5  # vectors of products that one of four taps of each channel takes, which are put side by side
 _INTERLEAVED = 1.0  # cycles a byte of planar inputs that are put side by side
 _LINE = 8.0  # cycles to go on to the next line of inputs that are copied, for each block
 _STRIP = 512 * 1024  # bytes of the inputs of a strip, where weights become instructions,
-_PRODUCT, _LOADED, _PLANES = 1.0, 0.5, 45.0  # cycles of a quad of weights, a load and a group's bytes, for each vector;
-_MADE, _PLACED, _GROUP = 0.6, 2.2, 500.0  # to make the instructions of a quad, a load and a group,
-_COPIED, _VALUE = 2.0, 5.4  # to copy 16 bytes; bytes of a quad in the bundle
+_PRODUCT, _LOADED, _PLANES = 1.0, 0.5, 50.0  # cycles of a quad of weights, a load and a group's bytes, for each vector;
+_MADE, _PLACED, _GROUP = 1.0, 2.2, 500.0  # to make the instructions of a quad, a load and a group,
+_SPLIT, _COPIED, _VALUE = 0.8, 2.0, 5.4  # to copy 16 bytes in a row, or others; bytes of a quad in the bundle
 _READ, _WRITTEN = 0.5, 0.5  # what part of moving inputs and outputs does not hide behind computing
 
 
@@ -74,7 +74,9 @@ def _unrolled_seconds(work: Work, distances: Sequence[float], at: At) -> float:
     copied = strips * planes * (-(-g.out[1] // strips) + reach[1]) * pitch * blocks
     each = _PRODUCT * values / at.fma + _LOADED * loads + _PLANES * groups
     made = (_MADE * values + _PLACED * loads + _GROUP * groups) / at.code
-    cycles = g.images * g.out[0] * (each * vectors + made * strips + _COPIED * copied)
+    cycles = (
+        g.images * g.out[0] * (each * vectors + made * strips + (_SPLIT if g.inside == g.out else _COPIED) * copied)
+    )
     moved = _READ * at.moved(x.bytes, distances[0]) + _WRITTEN * at.moved(y.bytes, distances[-1])
     fetched = at.moved(values * _VALUE, distances[1])
     return max(cycles * at.cycle / at.efficiency.unrolled, fetched) + moved + _residual(work, distances, at)
@@ -83,7 +85,8 @@ def _unrolled_seconds(work: Work, distances: Sequence[float], at: At) -> float:
 def _residual(work: Work, distances: Sequence[float], at: At) -> float:
     if not isinstance(work.op, QuantizedConv) or len(work.inputs) < 5:
         return 0.0
-    return _READ * at.moved(work.outputs[0].bytes, distances[4])
+    y = work.outputs[0]
+    return _ADDING * y.elements / at.lanes * at.cycle + _READ * at.moved(y.bytes, distances[4])
 
 
 def _depthwise_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> float:

@@ -30,69 +30,87 @@ static void i8_split(const uint8_t *x, size_t n, int32_t *to, ptrdiff_t row, ptr
 }
 
 /* Four rows of sixteen words as sixteen pixels of four. */
-ERT_INLINE void i8_join_words(const int32_t rows[4][16], uint8_t *y) {
 #if ERT_VECTOR_BYTES == 64
-  const __m512i a = _mm512_loadu_si512(rows[0]), b = _mm512_loadu_si512(rows[1]);
-  const __m512i c = _mm512_loadu_si512(rows[2]), d = _mm512_loadu_si512(rows[3]);
-  /* of each 128 bits, pixels 0 and 1, and 2 and 3 */
-  const __m512i ab = _mm512_unpacklo_epi32(a, b), cd = _mm512_unpacklo_epi32(c, d);
-  const __m512i ab2 = _mm512_unpackhi_epi32(a, b), cd2 = _mm512_unpackhi_epi32(c, d);
-  const __m512i first = _mm512_unpacklo_epi64(ab, cd), second = _mm512_unpackhi_epi64(ab, cd);
-  const __m512i third = _mm512_unpacklo_epi64(ab2, cd2), fourth = _mm512_unpackhi_epi64(ab2, cd2);
-  /* pixels 0, 4, 8, 12 and so on: a transposition of 128 bits */
-  const __m512i even = _mm512_shuffle_i32x4(first, second, 0x44), odd = _mm512_shuffle_i32x4(third, fourth, 0x44);
-  const __m512i even2 = _mm512_shuffle_i32x4(first, second, 0xee), odd2 = _mm512_shuffle_i32x4(third, fourth, 0xee);
+ERT_INLINE void i8_join_words(const __m512i rows[4], uint8_t *y) {
+  const __m512i ab = _mm512_unpacklo_epi32(rows[0], rows[1]), cd = _mm512_unpacklo_epi32(rows[2], rows[3]);
+  const __m512i ab2 = _mm512_unpackhi_epi32(rows[0], rows[1]), cd2 = _mm512_unpackhi_epi32(rows[2], rows[3]);
+  /* pixels 0, 4, 8 and 12, and so on: a transposition of 128 bits is left */
+  const __m512i a = _mm512_unpacklo_epi64(ab, cd), b = _mm512_unpackhi_epi64(ab, cd);
+  const __m512i c = _mm512_unpacklo_epi64(ab2, cd2), d = _mm512_unpackhi_epi64(ab2, cd2);
+  const __m512i even = _mm512_shuffle_i32x4(a, b, 0x44), odd = _mm512_shuffle_i32x4(c, d, 0x44);
+  const __m512i even2 = _mm512_shuffle_i32x4(a, b, 0xee), odd2 = _mm512_shuffle_i32x4(c, d, 0xee);
   _mm512_storeu_si512(y, _mm512_shuffle_i32x4(even, odd, 0x88));
   _mm512_storeu_si512(y + 64, _mm512_shuffle_i32x4(even, odd, 0xdd));
   _mm512_storeu_si512(y + 128, _mm512_shuffle_i32x4(even2, odd2, 0x88));
   _mm512_storeu_si512(y + 192, _mm512_shuffle_i32x4(even2, odd2, 0xdd));
-#else
-  for (ptrdiff_t i = 0; i < 16; i++)
-    for (ptrdiff_t q = 0; q < 4; q++) memcpy(y + i * 16 + q * 4, rows[q] + i, 4);
+}
+
+/* Four channels' levels less their zero point as words of four bytes, none below the least. */
+ERT_INLINE __m512i i8_join_levels(const vi levels[4], __m512i zeros, __m512i least) {
+  const __m512i order = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+  const __m512i low = _mm512_packs_epi32((__m512i)levels[0], (__m512i)levels[1]);
+  const __m512i high = _mm512_packs_epi32((__m512i)levels[2], (__m512i)levels[3]);
+  const __m512i bytes = _mm512_packus_epi16(_mm512_adds_epi16(low, zeros), _mm512_adds_epi16(high, zeros));
+  return _mm512_shuffle_epi8(_mm512_max_epu8(bytes, least), order);
+}
 #endif
+
+/* A channel's levels less their zero point, of VL positions: no larger than they may be. Those below the least byte are below
+ * it here, too. */
+ERT_INLINE vi i8_plane_levels(const ert_i8_finish *f, bool twice, const int32_t *sums, int32_t bias, float scale,
+                              const vi *other) {
+  const vi sum = i8_plus(vload_int(sums), bias - (vi){0});
+  const vf scaled = vmin(vsplat(f->hi), __builtin_convertvector(sum, vf) * vsplat(scale));
+  if (!twice) return i8_round(scaled);
+  vf both = __builtin_convertvector(i8_round(vmax(vsplat(f->lo), scaled)), vf) * vsplat(f->own);
+  if (other) both += __builtin_convertvector(*other - f->other_zero, vf) * vsplat(f->other);
+  return i8_round(vmin(vsplat(f->sum_hi), both));
 }
 
-/* The bytes of a channel, sixteen positions, in the lowest byte of words. */
-ERT_INLINE void i8_plane_levels(const ert_i8_finish *f, const int32_t *sums, int32_t bias, float scale,
-                                const vi other[V16], vi levels[V16]) {
-#pragma GCC unroll 4
-  for (int v = 0; v < V16; v++) {
-    const vi sum = i8_plus(vload_int(sums + v * VL), bias - (vi){0});
-    const vf scaled = vmin(vsplat(f->hi), vmax(vsplat(f->lo), __builtin_convertvector(sum, vf) * vsplat(scale)));
-    if (!f->twice) {
-      levels[v] = i8_round(scaled) + f->zero;
-      continue;
-    }
-    vf both = __builtin_convertvector(i8_round(scaled), vf) * vsplat(f->own);
-    if (other) both += __builtin_convertvector(other[v] - f->other_zero, vf) * vsplat(f->other);
-    levels[v] = i8_round(vmin(vsplat(f->sum_hi), vmax(vsplat(f->sum_lo), both))) + f->sum_zero;
-  }
-}
+/* Byte k of words. */
+ERT_INLINE vi i8_byte(const int32_t *words, int k) { return (vi)((i8_unsigned)vload_int(words) >> 8 * k & 255); }
 
-ERT_INLINE void i8_finish_all(const ert_i8_finish *f, const int32_t *sums, const int32_t *bias, const float *scale,
-                              const uint8_t *residual, uint8_t *y) {
-  int32_t others[4][16], words[4][16];
+ERT_INLINE void i8_finish_all(const ert_i8_finish *f, bool twice, const int32_t *sums, const int32_t *bias,
+                              const float *scale, const uint8_t *residual, uint8_t *y) {
+  const int32_t zero = i8_zero(f);
+  const uint8_t low = (uint8_t)((int32_t)i8_low(f) + zero);
+  int32_t others[4][16];
   if (residual) i8_split_words(residual, others[0], 16);
-  for (int q = 0; q < 4; q++) {
-    vi quad[V16] = {0};
+#if ERT_VECTOR_BYTES == 64
+  const __m512i zeros = _mm512_set1_epi16((int16_t)zero), least = _mm512_set1_epi8((char)low);
+  __m512i rows[4];
 #pragma GCC unroll 4
-    for (int k = 0; k < 4; k++, sums += 16, bias++, scale++) {
-      vi other[V16], levels[V16];
-      for (int v = 0; residual && v < V16; v++)
-        other[v] = (vi)((i8_unsigned)vload_int(others[q] + v * VL) >> 8 * k & 255);
-      i8_plane_levels(f, sums, *bias, *scale, residual ? other : NULL, levels);
-      for (int v = 0; v < V16; v++) quad[v] |= (vi)((i8_unsigned)levels[v] << 8 * k);
+  for (int q = 0; q < 4; q++) {
+    vi levels[4];
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; k++) {
+      const vi other = residual ? i8_byte(others[q], k) : (vi){0};
+      const int c = 4 * q + k;
+      levels[k] = i8_plane_levels(f, twice, sums + c * 16, bias[c], scale[c], residual ? &other : NULL);
     }
-    for (int v = 0; v < V16; v++) vstore_int(words[q] + v * VL, quad[v]);
+    rows[q] = i8_join_levels(levels, zeros, least);
   }
-  i8_join_words(words, y);
+  i8_join_words(rows, y);
+#else
+  for (int c = 0; c < 16; c++, sums += 16)
+    for (int v = 0; v < V16; v++) {
+      const vi other = residual ? i8_byte(others[c / 4] + v * VL, c % 4) : (vi){0};
+      const vi levels = i8_plane_levels(f, twice, sums + v * VL, bias[c], scale[c], residual ? &other : NULL) + zero;
+      for (int i = 0; i < VL; i++) {
+        const int32_t level = levels[i] < low ? low : levels[i];
+        y[(v * VL + i) * 16 + c] = (uint8_t)(level > 255 ? 255 : level);
+      }
+    }
+#endif
 }
 
 static void i8_finish_planes(const ert_i8_finish *finish, const int32_t *sums, const int32_t *bias, const float *scale,
                              const uint8_t *residual, uint8_t *y) {
   const ert_i8_finish f = *finish; /* which bytes of y could lie over */
   if (residual)
-    i8_finish_all(&f, sums, bias, scale, residual, y);
+    i8_finish_all(&f, true, sums, bias, scale, residual, y);
+  else if (f.twice)
+    i8_finish_all(&f, true, sums, bias, scale, NULL, y);
   else
-    i8_finish_all(&f, sums, bias, scale, NULL, y);
+    i8_finish_all(&f, false, sums, bias, scale, NULL, y);
 }
