@@ -1,4 +1,4 @@
-"""This program and its peers on the same networks, dense and with zeros: speed, opening, memory and size.
+"""This program and its peers on the same networks, dense and with zeros, also quantised: speed, opening, memory, size.
 
 For each network, number of zeros and of threads every engine loads the network in a process of its own and has to give
 the outputs of a float64 evaluation before it counts. Then they run in short turns, one after the other and all others
@@ -34,7 +34,8 @@ __all__ = ["add_arguments", "main", "run"]
 
 T = TypeVar("T")
 
-ZEROS = (0, 50, 90)
+ZEROS, QUANTIZED_ZEROS = (0, 50, 90), (0, 80, 90)
+QUANTIZED = ("edgert", "onnxruntime", "openvino")  # engines that take networks in bytes as they are
 FEW = 50  # percent, at which all but a few networks have no peers but themselves without zeros: they must not be slower
 MORE_ZEROS = {"resnet50": (80, 95)}
 TOLERANCE = {False: 3e-2, True: 4e-1}  # of the largest output, for float32 (Winograd included) and for less
@@ -52,6 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--peers", nargs="*", choices=[name for name in ENGINES if name != US], help="by default all")
     parser.add_argument("--turns", type=int, default=5, help="of every engine in each case")
     parser.add_argument("--seconds", type=float, default=0.12, help="that a turn takes, an untimed run not counted")
+    parser.add_argument(
+        "--quantized", action="store_true", help="the networks in bytes (QDQ), of engines that take them"
+    )
     parser.add_argument("--output", type=Path, help="where the result goes; needed if not everything is measured")
     parser.add_argument("--guard", action="store_true", help="compare with the committed result, fail if it is worse")
 
@@ -67,18 +71,19 @@ def main(options: argparse.Namespace) -> None:
     """Print the tables; save results/cpu.json and a picture if everything was measured."""
     if options.guard:
         sys.exit(_guard(options))
-    engines = _engines(options.peers)
+    engines = [name for name in _engines(options.peers) if name in QUANTIZED or not options.quantized]
     peak = peak_gflops()
     print(f"peak of one core: {peak:.1f} GFLOP/s")
     rows = _measure(_cases(options), engines, options, peak)
     result = {"peak_gflops": peak, "turns": options.turns, "seconds": options.seconds, "rows": list(map(asdict, rows))}
     show(rows)
     whole = options.networks is None and options.zeros is None and options.peers is None and options.threads == [1, 2]
-    path = options.output or (RESULTS / "cpu.json" if whole else None)
+    name = "quantized" if options.quantized else "cpu"
+    path = options.output or (RESULTS / f"{name}.json" if whole else None)
     if path is None:
         print("\nonly a part was measured: not saved (--output FILE)")
         return
-    save("cpu", result, path)
+    save(name, result, path)
     path.with_suffix(".svg").write_text(draw(speedups_of(rows)))
 
 
@@ -95,7 +100,8 @@ def _cases(options: argparse.Namespace) -> list[Case]:
         if name in PRUNED:
             found.append((name, None))
         else:
-            found += [(name, zeros) for zeros in options.zeros or (*ZEROS, *MORE_ZEROS.get(name, ()))]
+            own = QUANTIZED_ZEROS if options.quantized else (*ZEROS, *MORE_ZEROS.get(name, ()))
+            found += [(name, zeros) for zeros in options.zeros or own]
     return [(name, zeros, threads) for name, zeros in found for threads in options.threads if threads <= usable]
 
 
@@ -107,7 +113,12 @@ def _measure(cases: Sequence[Case], engines: Sequence[str], options: argparse.Na
     rows: list[Row] = []
     for number, (name, zeros, threads) in enumerate(cases):
         began = time.monotonic()
-        own = _case(network(name, zeros), threads, engines, options, traffic, peak)
+        net = network(name, zeros)
+        if options.quantized:
+            from benchmarks.quantized import quantized
+
+            net = quantized(net)
+        own = _case(net, threads, engines, options, traffic, peak)
         rows += own
         times = "  ".join(f"{row.engine} {row.ms:.2f}" for row in own if not row.failed)
         title = f"[{number + 1}/{len(cases)}] {label(name, zeros)}, {threads_of(threads)}"
@@ -129,7 +140,7 @@ def _case(
                 of = network(net.name, 0) if engine == DENSE else net
                 peer = stack.enter_context(_peer(engine, of, threads))
                 error = _error(peer.outputs, of.outputs)
-                if error > TOLERANCE[ENGINES[engine].reduced]:
+                if error > TOLERANCE[ENGINES[engine].reduced or options.quantized]:
                     raise PeerError(f"wrong outputs: off by {error:.1e} of the largest")
                 peers[engine] = peer, error, _rms_error(peer.outputs, of.outputs)
             except PeerError as reason:

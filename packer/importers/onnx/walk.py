@@ -198,7 +198,7 @@ class Walker:
             return None, local
         domain = "" if node.domain == "ai.onnx" else node.domain
         version = scope.opsets.get(domain, 1)
-        handler = registry.find(node.op_type, version) if not domain else None
+        handler = registry.find(node.op_type, version, domain)
         return handler, None if handler else self._standard(scope, node, domain, version)
 
     def _standard(self, scope: Scope, node: onnx.NodeProto, domain: str, version: int) -> onnx.FunctionProto | None:

@@ -24,13 +24,13 @@ from tests.runtime_c.native import BUILD, build
 
 # The kernels with vector loops. The others get none: one that uses some must be named here.
 VECTORIZED = frozenset((
-    "arg_reduce", "attention", "binary", "conv", "conv_bf16", "conv_depthwise", "conv_depthwise_planar",
-    "conv_depthwise_integer", "conv_depthwise_quantized", "conv_direct",
-    "conv_im2col_caffe", "conv_im2col_nhwc", "conv_integer", "conv_quantized", "conv_sparse",
-    "conv_transpose", "conv_unrolled", "conv_unrolled_quantized", "conv_winograd", "conv_winograd_bf16",
-    "dequantize_linear", "dynamic_levels", "linear", "linear_integer", "linear_masked", "linear_quantized", "linear_sliced", "linear_sparse",
-    "lookup", "lrn", "matmul", "normalize", "pool", "quantize_linear", "quantized_binary", "recurrent",
-    "recurrent_sliced", "reduce", "scale_shift", "softmax", "sum", "unary",
+    "arg_reduce", "attention", "binary", "conv", "conv_bf16", "conv_depthwise", "conv_depthwise_integer",
+    "conv_depthwise_planar", "conv_depthwise_quantized", "conv_direct", "conv_im2col_caffe", "conv_im2col_nhwc",
+    "conv_integer", "conv_quantized", "conv_sparse", "conv_transpose", "conv_unrolled", "conv_unrolled_quantized",
+    "conv_winograd", "conv_winograd_bf16", "dequantize_linear", "dynamic_levels", "linear", "linear_integer",
+    "linear_masked", "linear_quantized", "linear_sliced", "linear_sparse", "lookup", "lrn", "matmul", "normalize",
+    "pool", "quantize_linear", "quantized_binary", "recurrent", "recurrent_sliced", "reduce", "scale_shift", "softmax",
+    "sum", "unary",
 ))  # fmt: skip
 BAD_STEP = 11
 CODE = ("tasks", "all", "none")  # as step.c numbers them

@@ -2,6 +2,7 @@
 
 from packer.importers.onnx.handlers import (
     constants,
+    contributed,
     control,
     convolution,
     einsum,
@@ -21,6 +22,6 @@ from packer.importers.onnx.handlers import (
 )
 
 __all__ = [
-    "constants", "control", "convolution", "einsum", "elementwise", "index", "integer", "matmul", "movement",
-    "normalize", "optional", "pool", "quantize", "recurrent", "reduce", "sample", "signal",
+    "constants", "contributed", "control", "convolution", "einsum", "elementwise", "index", "integer", "matmul",
+    "movement", "normalize", "optional", "pool", "quantize", "recurrent", "reduce", "sample", "signal",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from packer.importers.onnx.registry import handler
 from packer.ir.ops import MaxUnpool, Pool
 
 
-def _pool(call: Call, kind: str) -> Pool:
+def pool_op(call: Call, kind: str) -> Pool:
     """The Pool operator that the attributes of the node describe."""
     x = call.tensor(0)
     kernel = call.integers("kernel_shape") or ()
@@ -29,17 +29,17 @@ def _pool(call: Call, kind: str) -> Pool:
 
 @handler("MaxPool")
 def max_pool(call: Call) -> tuple[Tensor, ...]:
-    return call.emit_many(_pool(call, "max"), call.tensor(0), outputs=2 if call.wants(1) else 1)
+    return call.emit_many(pool_op(call, "max"), call.tensor(0), outputs=2 if call.wants(1) else 1)
 
 
 @handler("AveragePool")
 def average_pool(call: Call) -> Tensor:
-    return call.emit(_pool(call, "average"), call.tensor(0))
+    return call.emit(pool_op(call, "average"), call.tensor(0))
 
 
 @handler("LpPool")
 def lp_pool(call: Call) -> Tensor:
-    return call.emit(_pool(call, "lp"), call.tensor(0))
+    return call.emit(pool_op(call, "lp"), call.tensor(0))
 
 
 @handler("GlobalAveragePool", "GlobalMaxPool")

@@ -15,10 +15,10 @@ from packer.ir.ops import DequantizeLinear, MatMul, QuantizeLinear
 
 
 def _optional_parameter(call: Call, index: int) -> Tensor | None:
-    return _parameter(call, index) if call.has(index) else None
+    return parameter(call, index) if call.has(index) else None
 
 
-def _parameter(call: Call, index: int) -> Tensor:
+def parameter(call: Call, index: int) -> Tensor:
     """A scale or zero point; one of a single entry is a scalar."""
     tensor = call.tensor(index)
     return call.reshape(tensor, ()) if tensor.type.elements == 1 else tensor
@@ -42,7 +42,7 @@ def _blocked(call: Call, x: Tensor, parameter: Tensor, axis: int) -> Tensor:
 
 @handler("QuantizeLinear")
 def quantize_linear(call: Call) -> Tensor:
-    x, scale, zero = call.cast(call.tensor(0), DType.F32), _parameter(call, 1), _optional_parameter(call, 2)
+    x, scale, zero = call.cast(call.tensor(0), DType.F32), parameter(call, 1), _optional_parameter(call, 2)
     target, axis = _quantized_type(call, zero), _axis(call, x)
     if not _is_blocked(call, scale):
         return call.emit(QuantizeLinear(axis), x, scale, zero or call.literal(np.zeros(scale.shape, target.numpy)))
@@ -66,7 +66,7 @@ def _quantized_type(call: Call, zero: Tensor | None) -> DType:
 
 @handler("DequantizeLinear")
 def dequantize_linear(call: Call) -> Tensor:
-    x, scale, zero = call.tensor(0), _parameter(call, 1), _optional_parameter(call, 2)
+    x, scale, zero = call.tensor(0), parameter(call, 1), _optional_parameter(call, 2)
     axis = _axis(call, x)
     if not x.dtype.is_float and not _is_blocked(call, scale):
         return call.emit(DequantizeLinear(axis), *(t for t in (x, scale, zero) if t is not None))
@@ -90,7 +90,7 @@ def _channels(call: Call, parameter: Tensor, axis: int, rank: int) -> Tensor:
     return call.reshape(parameter, (parameter.shape[0], *(1,) * (rank - axis - 1)))
 
 
-def _floats(call: Call, x: Tensor, scale: Tensor, zero: Tensor | None, axis: int) -> Tensor:
+def to_floats(call: Call, x: Tensor, scale: Tensor, zero: Tensor | None, axis: int) -> Tensor:
     """A quantised operand dequantised, so that passes find products of bytes as in networks that spell them out."""
     scale = scale if scale.type.elements > 1 else call.reshape(scale, ())
     zero = zero if zero is None or zero.type.elements > 1 else call.reshape(zero, ())
@@ -105,19 +105,19 @@ def _floats(call: Call, x: Tensor, scale: Tensor, zero: Tensor | None, axis: int
 @handler("QLinearMatMul")
 def qlinear_matmul(call: Call) -> Tensor:
     a, b = call.tensor(0), call.tensor(3)
-    a = _floats(call, a, call.tensor(1), call.tensor(2), max(a.rank - 2, 0))
-    b = _floats(call, b, call.tensor(4), call.tensor(5), b.rank - 1)
+    a = to_floats(call, a, call.tensor(1), call.tensor(2), max(a.rank - 2, 0))
+    b = to_floats(call, b, call.tensor(4), call.tensor(5), b.rank - 1)
     if call.tensor(6).type.elements != 1:
         raise Unsupported("one output scale a row")
-    return call.emit(QuantizeLinear(0), call.emit(MatMul(), a, b), _parameter(call, 6), _parameter(call, 7))
+    return call.emit(QuantizeLinear(0), call.emit(MatMul(), a, b), parameter(call, 6), parameter(call, 7))
 
 
 @handler("QLinearConv")
 def qlinear_conv(call: Call) -> Tensor:
     x, x_scale, w, w_scale = call.tensor(0), call.tensor(1), call.tensor(3), call.tensor(4)
-    operands = [_floats(call, x, x_scale, call.tensor(2), 0), _floats(call, w, w_scale, call.tensor(5), 0)]
+    operands = [to_floats(call, x, x_scale, call.tensor(2), 0), to_floats(call, w, w_scale, call.tensor(5), 0)]
     if call.has(8):
         bias_scale = call.binary("mul", call.reshape(x_scale, ()), w_scale)
-        operands.append(_floats(call, call.tensor(8), bias_scale, None, 0))
+        operands.append(to_floats(call, call.tensor(8), bias_scale, None, 0))
     y = call.emit(conv_op(call, x, w), *operands)
-    return call.emit(QuantizeLinear(0), y, _parameter(call, 6), _parameter(call, 7))
+    return call.emit(QuantizeLinear(0), y, parameter(call, 6), parameter(call, 7))

@@ -24,7 +24,7 @@ _DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "
 
 @handler("RNN", "GRU", "LSTM")
 def recurrent(call: Call) -> tuple[Tensor, ...]:
-    kind = call.node.op_type
+    kind = _kind(call)
     direction = call.text("direction", "forward")
     if direction not in ("forward", "reverse", "bidirectional"):
         raise call.error("direction not known", expected="forward, reverse or bidirectional", got=direction)
@@ -42,9 +42,13 @@ def recurrent(call: Call) -> tuple[Tensor, ...]:
     return call.emit_many(op, *inputs, outputs=3 if kind == "LSTM" else 2)
 
 
+def _kind(call: Call) -> str:
+    return str(call.node.op_type).removeprefix("DynamicQuantize")
+
+
 def _activations(call: Call, directions: int) -> tuple[tuple[str, ...], tuple[float, ...], tuple[float, ...]]:
     """Kinds, alphas and betas, one entry a gate and direction; parameters go in order to the kinds that take them."""
-    default = _DEFAULTS[call.node.op_type]
+    default = _DEFAULTS[_kind(call)]
     names = call.texts("activations") or default * directions
     if len(names) != len(default) * directions:
         raise call.error("activations do not fit", expected=str(len(default) * directions), got=str(len(names)))
