@@ -7,6 +7,7 @@
 #include "kernels/quantized.h"
 #include "kernels/simd/i8.h"
 #include "kernels/tensor.h"
+#include "kernels/transpose.h"
 
 typedef struct conv_quantized_state {
   ert_conv_plan plan; /* over input channels rounded up to quads */
@@ -144,6 +145,12 @@ static edgert_status prepare_integer(ert_prepare *p) {
 /* `columns` neighbouring inputs of planar channels, side by side; what is left of the last quad has weights of zero. */
 static void interleave(const conv_quantized_state *s, const uint8_t *x, uint8_t *line, int64_t columns) {
   const ert_conv_plan *plan = &s->plan;
+  if (plan->lanes == 4) {
+    const uint8_t *rows[4];
+    for (int64_t c = 0; c < 4; c++) rows[c] = x + ert_min64(c, s->channels - 1) * s->x.channel;
+    ert_join_bytes(line, rows, columns);
+    return;
+  }
   for (int64_t c = 0; c < s->channels; c++) {
     const uint8_t *from = x + c * s->x.channel;
     uint8_t *to = line + c / plan->lanes * plan->block + c % plan->lanes;

@@ -69,6 +69,19 @@ static inline void tile_few_bytes(ert_bits8 *dst, int64_t dst_stride, const ert_
   }
 }
 
+void ert_join_bytes(uint8_t *dst, const uint8_t *const rows[4], int64_t width) {
+  const uint8_t *a = rows[0], *b = rows[1], *c = rows[2], *d = rows[3];
+  int64_t j = 0;
+  for (; j + 16 <= width; j += 16, dst += 64) {
+    const byte16 x = *(const byte16 *)(a + j), y = *(const byte16 *)(b + j);
+    const byte16 z = *(const byte16 *)(c + j), w = *(const byte16 *)(d + j);
+    const byte16 even = BYTES_LOW(x, z), odd = BYTES_LOW(y, w), even2 = BYTES_HIGH(x, z), odd2 = BYTES_HIGH(y, w);
+    *(byte16 *)dst = BYTES_LOW(even, odd), *(byte16 *)(dst + 16) = BYTES_HIGH(even, odd);
+    *(byte16 *)(dst + 32) = BYTES_LOW(even2, odd2), *(byte16 *)(dst + 48) = BYTES_HIGH(even2, odd2);
+  }
+  for (; j < width; ++j, dst += 4) dst[0] = a[j], dst[1] = b[j], dst[2] = c[j], dst[3] = d[j];
+}
+
 /* Element by element: matrices of 2 or 3 rows, which interleaved images and depth-to-space are, in loops of their own. */
 #define SINGLES(name, type)                                                                                    \
   static void name(type *restrict dst, int64_t dst_stride, const type *restrict src, int64_t src_stride,       \

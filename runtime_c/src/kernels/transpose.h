@@ -9,4 +9,7 @@
 void ert_transpose(void *dst, int64_t dst_stride, const void *src, int64_t src_stride, int64_t width, int64_t n,
                    size_t size);
 
+/* dst[4 j + i] = rows[i][j] for j < width. */
+void ert_join_bytes(uint8_t *dst, const uint8_t *const rows[4], int64_t width);
+
 #endif

@@ -16,7 +16,7 @@ __all__ = ["conv_quantized_seconds", "linear_quantized_seconds"]
 
 _FINISH, _ADDING = 2.5, 2.5  # cycles to turn a vector of sums into bytes, and to add a residual before
 _TAPS = 10.5  # vectors of products that one of four taps of each channel takes, which are put side by side
-_INTERLEAVED = 1.0  # cycles a byte of planar inputs that are put side by side
+_INTERLEAVED, _JOINED = 1.0, 0.15  # cycles a byte of planar inputs that are put side by side, of one quad at most
 _LINE = 8.0  # cycles to go on to the next line of inputs that are copied, for each block
 _STRIP = 512 * 1024  # bytes of the inputs of a strip, where weights become instructions,
 _PRODUCT, _LOADED, _PLANES = 1.0, 0.5, 50.0  # cycles of a quad of weights, a load and a group's bytes, for each vector;
@@ -47,7 +47,7 @@ def conv_quantized_seconds(work: Work, form: Form, distances: Sequence[float], a
     cycles = images * _products(at, prod(g.out), g.filters, quads)
     planar = form.inputs[0] is Layout.PLANAR
     if planar:
-        cycles += _INTERLEAVED * x.elements
+        cycles += (_INTERLEAVED if g.channels > 4 else _JOINED) * x.elements
     elif g.padded:
         cycles += x.elements / 32.0 + images * prod(g.inside[:2]) * -(-g.channels // 16) * _LINE
     moved = _READ * at.moved(stored(x, form.inputs[0]), distances[0])
