@@ -33,11 +33,11 @@ Case = tuple[str, int | None, int]
 class Row:
     """One engine on one network.
 
-    `floor_ms`: operations on weights other than zero at the peak of all threads. `page_in_ms`: to map our bundle and
-    touch its pages, and those of as much new memory as a session has. Errors against float64: `error`, the largest of
-    the outputs, as a part of the largest output; `rms_error`, root mean square. `slow_turns`, a start among them,
-    count though the cores were far from each other, for want of better ones. `failed`: why the engine does not count,
-    or nothing; then all times are 0.
+    `floor_ms`: operations on weights other than zero at the peak of all threads; 0 for networks in bytes.
+    `page_in_ms`: to map our bundle and touch its pages, and those of as much new memory as a session has. Errors
+    against float64: `error`, the largest of the outputs, as a part of the largest output; `rms_error`, root mean
+    square. `slow_turns`, a start among them, count though the cores were far from each other, for want of better ones.
+    `failed`: why the engine does not count, or nothing; then all times are 0.
     """
 
     network: str
@@ -81,7 +81,7 @@ def speedups_of(rows: Iterable[Row]) -> dict[Case, dict[str, float]]:
 
 
 def best_peer(own: dict[str, float]) -> tuple[str, float]:
-    """The fastest float32 peer and its speed-up."""
+    """The fastest peer that computes as the network says, and its speed-up."""
     peers = {e: speed for e, speed in own.items() if ENGINES[e].environment and not ENGINES[e].reduced}
     best = max(peers, key=lambda engine: peers[engine])
     return best, peers[best]
@@ -106,8 +106,8 @@ def show(rows: Sequence[Row]) -> None:
                 continue
             best, peer = best_peer(speed)
             over = [speed[US], speed[US] / peer, best]
-            shown.append([case[0], *cells, *over, f"{ours.floor_ms / ours.ms:.0%}"])
-        header = ["network", *present, f"over {BASE}", "over best f32", "which", "of the floor"]
+            shown.append([case[0], *cells, *over, f"{ours.floor_ms / ours.ms:.0%}" if ours.floor_ms else "-"])
+        header = ["network", *present, f"over {BASE}", "over best peer", "which", "of the floor"]
         table(f"{group}, {threads_of(threads)}: milliseconds", header, shown)
         _print_means([speedups[case] for case in cases if case in speedups], present)
     _show_dense(speedups)
@@ -185,7 +185,7 @@ def _print_means(speedups: Sequence[dict[str, float]], engines: Sequence[str]) -
         return
     ours = [own for own in speedups if US in own]
     over_best = geometric_mean([own[US] / best_peer(own)[1] for own in ours])
-    parts = [f"best f32 peer {over_best:.2f}"]
+    parts = [f"best peer {over_best:.2f}"]
     for engine in engines:
         both = [own[US] / own[engine] for own in ours if engine in own]
         if engine != US and both:

@@ -57,7 +57,7 @@ def pair_of(
         return None
     kind, second = ("add", -scales[1]) if op.kind == "sub" else (op.kind, scales[1])
     made = QuantizedBinary(kind, (a[1].zero, b[1].zero, levels.zero), (scales[0], second), *limits)
-    return Node(made, (a[0], b[0]), node.outputs, (*maker.sources, *sources))
+    return Node(made, (a[0], b[0]), node.outputs, sources)
 
 
 def _residual(

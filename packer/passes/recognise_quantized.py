@@ -52,7 +52,7 @@ def _recognised(rewriter: Rewriter, node: Node) -> Node | None:
     if maker is not None and isinstance(maker.op, Conv | MatMul):
         return product(rewriter, node, maker, levels, limits, (*maker.sources, *sources))
     if maker is not None and isinstance(maker.op, Binary):
-        return pair_of(rewriter, node, maker, levels, limits, sources)
+        return pair_of(rewriter, node, maker, levels, limits, (*maker.sources, *sources))
     found = bytes_of(rewriter, node.inputs[0], node, levels, ALL)
     if found is None:
         return None

@@ -14,7 +14,7 @@ from targets.base import Form, Layout, Target, Work
 __all__ = ["Costs", "density_of", "signature", "uneven", "work_of"]
 
 Signature = str
-_FEW_BYTES = 0.5  # share of bytes that are not zero, from which on none is left out
+_FEW_BYTES = 0.7  # share of bytes that are not zero, from which on none is left out
 _DENSE = 0.9  # all parts of weights of more non-zeros are alike
 
 

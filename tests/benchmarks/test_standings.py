@@ -52,7 +52,7 @@ def test_the_guard_names_what_lost_more_than_the_tolerance() -> None:
 def test_the_tables_tell_ratios_the_floor_and_failures(capsys: pytest.CaptureFixture[str]) -> None:
     show(rows())
     printed = capsys.readouterr().out
-    assert "geometric mean of our speed over (networks): best f32 peer 2.50" in printed
+    assert "geometric mean of our speed over (networks): best peer 2.50" in printed
     assert "50%" in printed, "5 of 10 ms are the floor"
     assert "50 % zeros, 1 thread: speed over that without: resnet50 1.25" in printed
     assert "bf16 over OpenVINO's, 1 thread: resnet50 0 % 1.25; geometric mean 1.25" in printed

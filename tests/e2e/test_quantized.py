@@ -9,6 +9,7 @@ halfway between two, and those that follow from it likewise.
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 
 import numpy as np
@@ -190,5 +191,27 @@ def test_stages(tmp_path: Path, stage: str) -> None:
     for isa in this_machine().isas:
         for threads in (1, 2):
             with edgert.load(tmp_path / "model.edge", isa=isa, threads=threads) as session:
+                (got,) = session.run({"x": x}).values()
+            assert got.tobytes() == reference.tobytes(), (isa, threads)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="only x86-64 has AVX-512")
+def test_pruned(tmp_path: Path) -> None:
+    """By the weights that are not zero: the very bytes of the reference, on any instruction set, however many cores."""
+    network = Quantizer().run(STAGES["product"])
+    for tensor in network.graph.initializer:
+        if tensor.data_type == TensorProto.INT8 and len(tensor.dims) == 4:
+            data = numpy_helper.to_array(tensor)
+            kept = np.random.default_rng(len(data)).random(data.shape) < 0.12
+            tensor.CopyFrom(numpy_helper.from_array(np.where(kept, data, 0).astype(np.int8), tensor.name))
+    x = picture(5)
+    (reference,) = evaluate(optimize(import_onnx(network)), {"x": x}).values()
+    path = tmp_path / "model.edge"
+    pack(network, path, targets=["cpu-x86_64-avx512"], cores=(1, 2, 3), implementation="unrolled", golden=False)
+    for program in edgert.read(path).programs:
+        assert sum(step.kernel == "conv_unrolled_quantized" for step in program.steps) >= 3
+    for isa in this_machine().isas:
+        for threads in (1, 2, 3):
+            with edgert.load(path, isa=isa, threads=threads) as session:
                 (got,) = session.run({"x": x}).values()
             assert got.tobytes() == reference.tobytes(), (isa, threads)

@@ -24,4 +24,11 @@ static inline bool ert_align_up(size_t a, size_t unit, size_t *out) {
   return true;
 }
 
+/* *at = where n elements of `size` bytes have room behind *end, on a line of the cache, and *end goes behind them; false if
+ * it overflows. */
+static inline bool ert_reserve(size_t *end, size_t n, size_t size, size_t *at) {
+  size_t bytes;
+  return ert_align_up(*end, 64, at) && ert_multiply(n, size, &bytes) && ert_add(*at, bytes, end);
+}
+
 #endif

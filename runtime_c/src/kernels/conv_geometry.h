@@ -48,6 +48,13 @@ static inline int64_t ert_tap_phases(const ert_conv_geometry *g, int d) {
   return ert_min64(g->kernel[d], ert_tap_period(g, d));
 }
 
+/* Where tap k of dimension d reads for output 0, in positions of its phase, and which one that is. */
+static inline int64_t ert_tap_at(const ert_conv_geometry *g, int d, int64_t k, int64_t *phase) {
+  const int64_t at = k * g->dilation[d] - g->pad[d], on = at >= 0 ? at / g->stride[d] : -((-at - 1) / g->stride[d] + 1);
+  *phase = at - on * g->stride[d];
+  return on;
+}
+
 /* Of the `n` taps `dilation` apart starting at `first`, those that lie in [0, extent): [*begin, *end). */
 static inline void ert_taps_inside(int64_t first, int64_t dilation, int64_t n, int64_t extent, int64_t *begin,
                                    int64_t *end) {

@@ -29,12 +29,6 @@ typedef struct unrolled_state {
 
 static const ert_tensor *operand(const ert_step *step, uint32_t i) { return i < step->n_in ? step->in[i] : NULL; }
 
-/* Room for n elements of `size` bytes behind what there is. */
-static bool reserve(size_t *end, size_t n, size_t size, size_t *at) {
-  size_t bytes;
-  return ert_align_up(*end, 64, at) && ert_multiply(n, size, &bytes) && ert_add(*at, bytes, end);
-}
-
 /* Floats of the inputs that are copied, packed ones with room for the channels that are packed at once. */
 static bool copied_floats(const ert_unrolled_geometry *g, size_t *floats) {
   *floats = 0;
@@ -58,14 +52,14 @@ static bool lay_out(unrolled_state *s, size_t *inputs, size_t *bytes) {
   const size_t values = (set > one ? set : one) + ERT_UNROLLED_SET * ERT_UNROLLED_LANES;
   size_t sums, unused;
   *bytes = 0;
-  return copied_floats(g, inputs) && reserve(bytes, *inputs, sizeof(float), &unused) &&
+  return copied_floats(g, inputs) && ert_reserve(bytes, *inputs, sizeof(float), &unused) &&
          ert_multiply(vectors * ERT_UNROLLED_LANES, filters, &sums) &&
-         reserve(bytes, g->kept ? (size_t)g->tile : 0, ERT_UNROLLED_LINE, &s->kept_at) &&
-         reserve(bytes, s->stream.weights == ERT_WEIGHTS_F32 ? 0 : values, sizeof(float), &s->widened_at) &&
-         reserve(bytes, sums, sizeof(float), &s->sums_at) &&
-         reserve(bytes, runs, sizeof(ert_sparse_run), &s->runs_at) &&
-         reserve(bytes, own, sizeof(ert_unrolled_vector), &s->vectors_at) &&
-         reserve(bytes, own * (size_t)g->taps, sizeof(uint16_t), &s->masks_at);
+         ert_reserve(bytes, g->kept ? (size_t)g->tile : 0, ERT_UNROLLED_LINE, &s->kept_at) &&
+         ert_reserve(bytes, s->stream.weights == ERT_WEIGHTS_F32 ? 0 : values, sizeof(float), &s->widened_at) &&
+         ert_reserve(bytes, sums, sizeof(float), &s->sums_at) &&
+         ert_reserve(bytes, runs, sizeof(ert_sparse_run), &s->runs_at) &&
+         ert_reserve(bytes, own, sizeof(ert_unrolled_vector), &s->vectors_at) &&
+         ert_reserve(bytes, own * (size_t)g->taps, sizeof(uint16_t), &s->masks_at);
 }
 
 /* How many vectors all strips have, if a few pages can list them; else 0. */
@@ -128,12 +122,13 @@ static edgert_status keep(ert_prepare *p, const unrolled_state *state) {
   const size_t groups = (size_t)(g->g.groups * state->stream.each), ends = (size_t)(g->g.groups * state->runs);
   size_t bytes = sizeof *state, ends_at, filters_at, bodies_at, offsets_at, columns_at, listing_at, masks_at;
   unrolled_state *s;
-  if (!reserve(&bytes, ends, sizeof *s->ends, &ends_at) || !reserve(&bytes, groups, sizeof *s->filters, &filters_at) ||
-      !reserve(&bytes, groups, sizeof *s->bodies, &bodies_at) ||
-      !reserve(&bytes, (size_t)g->taps, sizeof *s->offsets, &offsets_at) ||
-      !reserve(&bytes, (size_t)(g->pitch * (g->g.kernel[2] + 1)), sizeof *s->columns, &columns_at) ||
-      !reserve(&bytes, state->listed, sizeof *s->listing, &listing_at) ||
-      !reserve(&bytes, state->listed * (size_t)g->taps, sizeof *s->masks, &masks_at))
+  if (!ert_reserve(&bytes, ends, sizeof *s->ends, &ends_at) ||
+      !ert_reserve(&bytes, groups, sizeof *s->filters, &filters_at) ||
+      !ert_reserve(&bytes, groups, sizeof *s->bodies, &bodies_at) ||
+      !ert_reserve(&bytes, (size_t)g->taps, sizeof *s->offsets, &offsets_at) ||
+      !ert_reserve(&bytes, (size_t)(g->pitch * (g->g.kernel[2] + 1)), sizeof *s->columns, &columns_at) ||
+      !ert_reserve(&bytes, state->listed, sizeof *s->listing, &listing_at) ||
+      !ert_reserve(&bytes, state->listed * (size_t)g->taps, sizeof *s->masks, &masks_at))
     return ert_reject(p, "taps and channels", "as many as memory can have", "more");
   ERT_TRY(ert_state(p, bytes, (void **)&s));
   *s = *state;

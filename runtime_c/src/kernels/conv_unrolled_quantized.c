@@ -12,11 +12,11 @@ enum {
   RESIDUAL,
   OPERANDS,
   LANES = ERT_UNROLLED_LANES,
-  BLOCK = 16,   /* filters of a group, and channels that lie side by side */
-  CHUNK = 8,    /* vectors whose sums wait to become bytes, at most, */
-  WAITING = 24, /* and of all groups so many that the first-level cache has them */
-  SUMS = CHUNK * BLOCK * LANES,
-  FARTHEST = 1 << 18,
+  BLOCK = 16, /* filters of a group, and channels that lie side by side */
+  CHUNK = 8,  /* vectors whose sums wait to become bytes, at most, */
+  LEAST_CHUNK = 2,
+  WAITING = 24,             /* and of all groups of a set so many that the first-level cache has them */
+  FARTHEST = 1 << 18,       /* rows, columns and channels of which products fit 64 bits */
   STRIP_BYTES = 512 * 1024, /* the inputs of a strip stay in the second-level cache */
   LEAST_VECTORS = 16,       /* of a strip: worth making instructions for */
   ROOM = 34 * 1000,         /* bytes of the instructions of a set: the first-level cache has them, but for a few */
@@ -46,30 +46,17 @@ typedef struct unrolled_quantized_state {
   int32_t offsets[];                                     /* bytes, of each tap */
 } unrolled_quantized_state;
 
-/* Where tap k of dimension d reads, in positions and phase, for output 0. */
-static int64_t tap_of(const ert_conv_geometry *g, int d, int64_t k, int64_t *phase) {
-  const int64_t at = k * g->dilation[d] - g->pad[d], on = at >= 0 ? at / g->stride[d] : -((-at - 1) / g->stride[d] + 1);
-  *phase = at - on * g->stride[d];
-  return on;
-}
-
 /* How many positions further on than the first tap the last one reads. */
 static int64_t reach_of(const ert_conv_geometry *g, int d) {
   int64_t phase;
-  const int64_t first = tap_of(g, d, 0, &phase);
-  return tap_of(g, d, g->kernel[d] - 1, &phase) - first;
+  const int64_t first = ert_tap_at(g, d, 0, &phase);
+  return ert_tap_at(g, d, g->kernel[d] - 1, &phase) - first;
 }
 
 static int64_t planes_of(const unrolled_quantized_state *s) { return s->phases[0] * s->phases[1] * s->phases[2]; }
 
 static int64_t positions_of(const unrolled_quantized_state *s, int64_t rows) {
   return (rows - 1) * s->pitch + s->g.out[2];
-}
-
-/* Room for n elements of `size` bytes behind what there is. */
-static bool reserve(size_t *end, int64_t n, size_t size, size_t *at) {
-  size_t bytes;
-  return ert_align_up(*end, 64, at) && ert_multiply((size_t)n, size, &bytes) && ert_add(*at, bytes, end);
 }
 
 /* Strips as high as a strip's inputs have room for, and every worker wants. */
@@ -103,11 +90,11 @@ static bool lay_out(unrolled_quantized_state *s, int64_t *copied, size_t *bytes)
       quads > INT32_MAX / 8)
     return false;
   *copied = (int64_t)quads;
-  return reserve(bytes, s->in_place ? 0 : positions, BLOCK, &s->pixels_at) &&
-         reserve(bytes, *copied + 2 * LANES, sizeof(int32_t), &s->quads_at) &&
-         reserve(bytes, ERT_UNROLLED_SET * SUMS + BLOCK * LANES, sizeof(int32_t), &s->sums_at) &&
-         reserve(bytes, CHUNK * s->taps, sizeof(uint16_t), &s->masks_at) &&
-         reserve(bytes, ERT_UNROLLED_SET, sizeof(ert_unrolled), &s->set_at);
+  return ert_reserve(bytes, s->in_place ? 0 : (size_t)positions, BLOCK, &s->pixels_at) &&
+         ert_reserve(bytes, quads + 2 * LANES, sizeof(int32_t), &s->quads_at) &&
+         ert_reserve(bytes, (LEAST_CHUNK * ERT_UNROLLED_SET + 1) * BLOCK * LANES, sizeof(int32_t), &s->sums_at) &&
+         ert_reserve(bytes, CHUNK * (size_t)s->taps, sizeof(uint16_t), &s->masks_at) &&
+         ert_reserve(bytes, ERT_UNROLLED_SET, sizeof(ert_unrolled), &s->set_at);
 }
 
 /* Bytes from the first position of a strip to what each tap reads for it. */
@@ -117,7 +104,8 @@ static void list_offsets(unrolled_quantized_state *s) {
     const int64_t k[3] = {tap / (g->kernel[2] * g->kernel[1]), tap / g->kernel[2] % g->kernel[1], tap % g->kernel[2]};
     int64_t phase;
     const int64_t plane = (k[0] * s->phases[1] + k[1] % s->phases[1]) * s->phases[2] + k[2] % s->phases[2];
-    const int64_t row = tap_of(g, 1, k[1], &phase) - s->first[1], column = tap_of(g, 2, k[2], &phase) - s->first[2];
+    const int64_t row = ert_tap_at(g, 1, k[1], &phase) - s->first[1],
+                  column = ert_tap_at(g, 2, k[2], &phase) - s->first[2];
     s->offsets[tap] = (int32_t)((plane * s->plane + row * s->pitch + column) * 4);
   }
 }
@@ -140,7 +128,7 @@ static edgert_status prove(const ert_prepare *p, ert_unrolled_geometry *of, ert_
   of->tile = of->g.channels, of->tiles = 1;
   if (y->elements > 0 &&
       (reach_of(&of->g, 1) > FARTHEST || of->g.out[2] + reach_of(&of->g, 2) > FARTHEST || of->g.channels > FARTHEST))
-    return ert_reject(p, "rows, channels, and what taps reach", "at most 2^18", "more"); /* products fit 64 bits */
+    return ert_reject(p, "rows, channels, and what taps reach", "at most 2^18", "more");
   return ert_quantized_expect(p, ERT_UNROLLED_BIAS, 2, (const int64_t[]){1, of->g.filters}, finish);
 }
 
@@ -178,7 +166,7 @@ static edgert_status prepare(ert_prepare *p) {
   s->blocks = ert_max64(ert_ceil_divide(g->channels, 4), 1);
   int64_t phase;
   s->phases[0] = g->kernel[0];
-  for (int d = 0; d < 3; d++) s->first[d] = tap_of(g, d, 0, &phase);
+  for (int d = 0; d < 3; d++) s->first[d] = ert_tap_at(g, d, 0, &phase);
   for (int d = 1; d < 3; d++) s->phases[d] = ert_tap_phases(g, d);
   s->pitch = g->out[2] + reach_of(g, 2);
   s->packed = s->taps == 1;
@@ -233,8 +221,8 @@ static void gather(const unrolled_quantized_state *s, const unrolled_quantized_t
   const ert_conv_geometry *g = &s->g;
   for (int64_t plane = 0; plane < planes_of(s); plane++) {
     int64_t right, down;
-    (void)tap_of(g, 2, plane % s->phases[2], &right);
-    (void)tap_of(g, 1, plane / s->phases[2] % s->phases[1], &down);
+    (void)ert_tap_at(g, 2, plane % s->phases[2], &right);
+    (void)ert_tap_at(g, 1, plane / s->phases[2] % s->phases[1], &down);
     const int64_t z = plane / s->phases[2] / s->phases[1];
     const int64_t depth = t->depth * g->stride[0] + z * g->dilation[0] - g->pad[0];
     for (int64_t i = 0; i < s->height; i++, to += s->pitch * BLOCK) {
@@ -252,7 +240,7 @@ static void copy_inputs(const unrolled_quantized_state *s, const unrolled_quanti
   const int64_t positions = s->in_place ? positions_of(s, t->rows) : planes_of(s) * s->plane;
   for (int64_t b = 0; b < s->blocks; b++, x += s->x.channel, quads += 4 * s->channel) {
     if (!s->in_place) gather(s, t, x, pixels);
-    const uint8_t *from = s->in_place ? x + ert_position(&s->x, 0, t->depth, t->row, 0) : pixels;
+    const uint8_t *from = s->in_place ? x + ert_position(&s->x, 0, t->depth * s->g.stride[0], t->row, 0) : pixels;
     s->loops->split(from, (size_t)positions, quads, s->channel, s->apart);
   }
 }
@@ -330,7 +318,6 @@ static int64_t make_set(const unrolled_quantized_state *s, const ert_step *step,
     u->owners = s->stream.owners + group.value;
     u->values = (const float *)step->in[ERT_UNROLLED_VALUES]->data + group.value;
     u->n_values = (size_t)group.n_values;
-    u->sums = all->sums + n * SUMS;
     u->body = body;
     if (!body) continue;
     size_t batches = 0;
@@ -366,7 +353,8 @@ static void run_strip(const unrolled_quantized_state *s, const ert_step *step, c
   const int64_t count = ert_ceil_divide(positions_of(s, t->rows), LANES);
   for (int64_t n; first < end; first += n) {
     n = make_set(s, step, &all, first, end, set);
-    const int64_t most = ert_clamp64(WAITING / n, 2, CHUNK);
+    const int64_t most = ert_clamp64(WAITING / n, LEAST_CHUNK, CHUNK);
+    for (int64_t i = 0; i < n; i++) set[i].sums = all.sums + i * most * BLOCK * LANES;
     for (int64_t v = 0, chunk; v < count; v += chunk) {
       chunk = ert_min64(count - v, most);
       for (int64_t i = 0; i < chunk; i++) vectors[i].x = (v + i) * s->apart;

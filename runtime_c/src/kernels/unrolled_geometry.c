@@ -29,13 +29,6 @@ enum {
   LOAD_BYTES = 10,
 };
 
-/* Where a tap of dimension d reads, in positions and phase, for output 0. */
-static int64_t tap_of(const ert_conv_geometry *g, int d, int64_t k, int64_t *phase) {
-  const int64_t at = k * g->dilation[d] - g->pad[d], on = at >= 0 ? at / g->stride[d] : -((-at - 1) / g->stride[d] + 1);
-  *phase = at - on * g->stride[d];
-  return on;
-}
-
 /* Whether output `at` of dimension d has an input for tap k. */
 static bool inside(const ert_conv_geometry *g, int d, int64_t at, int64_t k) {
   const int64_t i = at * g->stride[d] + k * g->dilation[d] - g->pad[d];
@@ -51,7 +44,7 @@ int64_t ert_unrolled_vectors(const ert_unrolled_geometry *s, int64_t rows) {
 static void cut(ert_unrolled_geometry *s, int64_t workers) {
   const ert_conv_geometry *g = &s->g;
   int64_t phase;
-  const int64_t first = tap_of(g, 1, 0, &phase), reach = tap_of(g, 1, g->kernel[1] - 1, &phase) - first;
+  const int64_t first = ert_tap_at(g, 1, 0, &phase), reach = ert_tap_at(g, 1, g->kernel[1] - 1, &phase) - first;
   const int64_t planes = ert_max64(ert_unrolled_planes(s), 1), least = LEAST_VECTORS * LANES;
   const int64_t room = TILE_FLOATS / planes / s->tile / s->pitch; /* rows; products might exceed 64 bits */
   s->rows = g->out[1];
@@ -159,8 +152,8 @@ size_t ert_unrolled_list_runs(const ert_unrolled_geometry *s, const ert_strides 
   size_t n = 0;
   for (int64_t plane = 0; plane < planes; plane++) {
     int64_t right, down;
-    (void)tap_of(g, 2, plane % s->phases[2], &right);
-    (void)tap_of(g, 1, plane / s->phases[2] % s->phases[1], &down);
+    (void)ert_tap_at(g, 2, plane % s->phases[2], &right);
+    (void)ert_tap_at(g, 1, plane / s->phases[2] % s->phases[1], &down);
     const int64_t z = plane / s->phases[2] / s->phases[1];
     const int64_t d = depth * g->stride[0] + z * g->dilation[0] - g->pad[0];
     for (int64_t i = 0; i < s->height; i++) {
@@ -188,7 +181,7 @@ bool ert_unrolled_list_offsets(const ert_unrolled_geometry *s, const ert_strides
     for (int64_t k = 0; k < g->kernel[1]; k++)
       for (int64_t j = 0; j < g->kernel[2]; j++) {
         int64_t phase;
-        const int64_t row = tap_of(g, 1, k, &phase), column = tap_of(g, 2, j, &phase);
+        const int64_t row = ert_tap_at(g, 1, k, &phase), column = ert_tap_at(g, 2, j, &phase);
         int64_t at = column + row * s->line;
         if (s->in_place)
           at += (z * g->dilation[0] - g->pad[0]) * x->plane;

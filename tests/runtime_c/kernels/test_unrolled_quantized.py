@@ -109,6 +109,14 @@ def test_residual_in_place() -> None:
     check(op, x, w, scales(rng, 48, 60), np.zeros(48, np.int32), bytes_of(rng, 1, 48, 14, 14), inplace=7)
 
 
+def test_every_other_depth() -> None:
+    """Of one tap: rows and columns lie as those of the output, depths do not."""
+    rng = np.random.default_rng(7)
+    x, w = bytes_of(rng, 2, 20, 5, 4, 6), pruned(rng, 0.3, 20, 20, 1, 1, 1)
+    op = replace(ONES, strides=(2, 1, 1), pads=(0,) * 6, dilations=(1,) * 3)
+    check(op, x, w, scales(rng, 20, 7), np.zeros(20, np.int32))
+
+
 def test_channels_far_apart() -> None:
     """A batch goes at most 63 quads of channels forward."""
     rng = np.random.default_rng(3)
