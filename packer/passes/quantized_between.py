@@ -23,6 +23,7 @@ from packer.ir.ops import (
     QuantizedConv,
     Reduce,
     Reshape,
+    Resize,
     Slice,
     Transpose,
     Unary,
@@ -106,7 +107,8 @@ def bytes_of(rewriter: Rewriter, name: str | None, reader: Node, levels: Levels,
         within = limits_of(op, levels, limits)
         return None if within is None else bytes_of(rewriter, maker.inputs[0], maker, levels, within)
     largest = isinstance(op, Pool) and op.kind == "max" and len(maker.outputs) == 1
-    if isinstance(op, Reshape | Transpose | Slice | Concat) or largest:
+    nearest = isinstance(op, Resize) and op.mode == "nearest" and not op.roi
+    if isinstance(op, Reshape | Transpose | Slice | Concat) or largest or nearest:
         inputs = [bytes_of(rewriter, i, maker, levels, limits) for i in maker.inputs]
         known = [i for i in inputs if i is not None]
         return None if len(known) < len(inputs) else rewriter.emit(op, known, maker.sources)

@@ -236,7 +236,8 @@ def _blocked_bytes(graph: Graph, node: Node) -> bool:
         return bytes.dtype is DType.U8 and all(graph.type(name or "").rank == 0 for name in node.inputs[1:])
     one = isinstance(op, Pool) and op.kind == "max" and len(node.outputs) == 1
     cut = isinstance(op, Slice) and _whole_blocks(op, graph.type(node.inputs[0] or "").shape)
-    return (one or cut or isinstance(op, Concat)) and graph.type(node.outputs[0]).dtype is DType.U8
+    nearest = isinstance(op, Resize) and op.mode == "nearest" and _blocked_resize(op)
+    return (one or cut or nearest or isinstance(op, Concat)) and graph.type(node.outputs[0]).dtype is DType.U8
 
 
 def _blocked_binary(graph: Graph, node: Node) -> bool:

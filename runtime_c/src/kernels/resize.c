@@ -168,7 +168,7 @@ static edgert_status prepare(ert_prepare *p) {
   float filler;
   ERT_TRY(read_rule(p, &rule));
   ERT_TRY(ert_float_or(p, "extrapolation", 0, &filler));
-  if (block16 || rule.mode != ERT_RESIZE_NEAREST) ERT_TRY(ert_expect_dtype(p, x, EDGERT_F32));
+  if (rule.mode != ERT_RESIZE_NEAREST) ERT_TRY(ert_expect_dtype(p, x, EDGERT_F32));
   if (y->elements == 0) return EDGERT_OK;
   if (x->elements == 0) return ert_reject(p, "input", "something to resize", "no elements");
 

@@ -22,6 +22,7 @@ from packer.ir.ops import (
     QuantizedMatMul,
     QuantizeLinear,
     Reduce,
+    Resize,
     Slice,
     Transpose,
     Unary,
@@ -124,6 +125,14 @@ def test_the_largest_of_windows() -> None:
     s = Sketch()
     pool = Pool("max", (2, 2), (2, 2), (0,) * 4, (1, 1), False, False, 2, False)
     check(s, s.bytes(s.add(pool, s.floats("x")), 0.02, 120), (Pool,))
+
+
+def test_the_nearest_of_a_smaller_picture() -> None:
+    s = Sketch()
+    resize = Resize((1, 16, 12, 9), (1.0, 1.0, 2.0, 1.5), "nearest", "asymmetric", "floor")
+    check(s, s.bytes(s.add(resize, s.floats("x")), 0.02, 120), (Resize,))
+    s = Sketch()
+    check(s, s.bytes(s.add(resize, s.floats("x")), 0.03, 100), (Lookup, Resize))
 
 
 def test_filters_of_one_channel() -> None:

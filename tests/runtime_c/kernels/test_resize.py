@@ -76,6 +76,8 @@ def test_blocks_of_channels(mode: str) -> None:
         for out in ((10, 12), (3, 6), (5, 9), (7, 4)):
             op = resize(x, (2, channels, *out), mode=mode, coordinate=coordinate)
             check_op(op, [x], "resize", 1e-5 if mode != "nearest" else 0, layouts=Layout.BLOCK16)
+            if mode == "nearest":
+                check_op(op, [(np.abs(x) * 99 % 256).astype(np.uint8)], "resize", 0, layouts=Layout.BLOCK16)
 
 
 def test_scales_that_are_no_ratio() -> None:
