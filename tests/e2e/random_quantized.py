@@ -62,9 +62,10 @@ def quantized(b: Builder) -> None:
 
 
 def _gated(b: Builder, x: str) -> None:
-    """x times the largest of each of its channels."""
+    """x times the largest of each of its channels, at most one."""
+    limits = b.constant(np.float32(0)), b.constant(np.float32(1))
     for peak in b.op("ReduceMax", x, axes=list(range(2, len(b.shape(x)))), exact=True):
-        for gate in _levels(b, peak, 0.25):
+        for gate in (y for clipped in b.op("Clip", peak, *limits, exact=True) for y in _levels(b, clipped, 0.25)):
             for y in b.op("Mul", *b.random.permutation([x, gate]), exact=True):
                 _levels(b, y, 1.0)
 
