@@ -21,6 +21,7 @@ from packer.ir.ops import (
     MatMul,
     Op,
     Pool,
+    QuantizedConv,
     Recurrent,
     ScaleShift,
     Softmax,
@@ -29,7 +30,7 @@ from packer.ir.ops import (
 from packer.passes import optimize
 from packer.planner.costs import work_of
 from targets.base import Form, Layout, TargetError, Work, resolve
-from targets.cpu.cost import attention, conv, dense, direct, matrix, reorder_seconds, seconds
+from targets.cpu.cost import attention, conv, dense, direct, matrix, quantized, reorder_seconds, seconds
 from targets.cpu.cost.weights import weights
 from targets.machine import Machine
 from tests.e2e.random_networks import random_network
@@ -299,6 +300,7 @@ def test_columns_leave_out_taps_that_see_padding(geometry: Sequence[int], parts:
     ("file", "name", "value"),
     [
         ("attention.c", "BAND_FLOATS", attention._BAND),
+        ("conv_unrolled_quantized.c", "STRIP_BYTES", quantized._STRIP),
         ("attention.c", "LEAST_ROWS", attention._LEAST),
         ("conv_plan.c", "BAND_FLOATS", conv._BAND),
         ("conv_plan.c", "LEAST_COLUMNS", conv._LEAST_COLUMNS),
@@ -438,6 +440,25 @@ def test_attention_is_predicted(heads: int, rows: int, keys: int, depth: int, mi
     touched = 8.0 * heads * depth * (rows + keys)
     found = time(what, form(what, PLANAR, PLANAR), touched, Machine.load("zen5-server")) * 1e6
     assert found == pytest.approx(microseconds, rel=0.2)
+
+
+@pytest.mark.parametrize(("channels", "filters", "size", "kernel", "stride", "all", "nonzeros"), [
+    (64, 64, 56, 3, 1, 223, 131), (64, 256, 56, 1, 1, 122, 104), (256, 64, 56, 1, 1, 106, 70),
+    (128, 128, 28, 3, 1, 227, 130), (512, 128, 28, 1, 1, 102, 58), (256, 256, 14, 3, 1, 224, 150),
+    (1024, 256, 14, 1, 1, 102, 66), (512, 512, 7, 3, 1, 233, 231), (512, 2048, 7, 1, 1, 113, 122),
+    (128, 128, 56, 3, 2, 233, 156),
+])  # fmt: skip
+def test_convolutions_of_bytes_are_predicted(
+    channels: int, filters: int, size: int, kernel: int, stride: int, all: float, nonzeros: float
+) -> None:
+    """On one core of Zen 5, by all weights and by the tenth that is not zero, where it lies without structure."""
+    op = QuantizedConv((stride,) * 2, (kernel // 2,) * 4, (1, 1), 1, 3, 110)
+    constants = TensorType(DType.F32, (filters,)), TensorType(DType.I32, (filters,))
+    weights = TensorType(DType.I8, (filters, channels, kernel, kernel))
+    what = replace(work(op, TensorType(DType.U8, (1, channels, size, size)), weights, *constants), density=0.1)
+    for implementation, microseconds in (("bytes", all), ("unrolled", nonzeros)):
+        found = time(what, form(what, implementation=implementation), 0.5 * MB, Machine.load("zen5-server")) * 1e6
+        assert found == pytest.approx(microseconds, rel=0.2), implementation
 
 
 @pytest.mark.parametrize(("rows", "zeros", "microseconds"), [
