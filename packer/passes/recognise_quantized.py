@@ -15,7 +15,7 @@ from dataclasses import replace
 from packer.ir import DType, Graph, Node
 from packer.ir.ops import Binary, Conv, MatMul, QuantizeLinear, Unary
 from packer.passes.quantized_between import bytes_of, pair_of
-from packer.passes.quantized_products import product
+from packer.passes.quantized_products import float_product, product
 from packer.passes.quantized_rewriter import ALL, Rewriter, limits_of
 from packer.passes.raise_signed import raise_signed
 from packer.passes.remove_dead import remove_dead
@@ -34,7 +34,17 @@ def recognise_quantized(graph: Graph) -> Graph:
         found = _recognised(rewriter, node) if isinstance(node.op, QuantizeLinear) else None
         changed |= found is not None
         rewriter.append(found or node)
-    return remove_dead(unsigned.replaced(rewriter.nodes, rewriter.values)) if changed else graph
+    return _with_float_products(remove_dead(unsigned.replaced(rewriter.nodes, rewriter.values)) if changed else graph)
+
+
+def _with_float_products(graph: Graph) -> Graph:
+    """Of bytes whatever products of them are left."""
+    rewriter, changed = Rewriter(graph), False
+    for node in graph.nodes:
+        found = float_product(rewriter, node)
+        changed |= found is not None
+        rewriter.append(found or node)
+    return remove_dead(graph.replaced(rewriter.nodes, rewriter.values)) if changed else graph
 
 
 def _recognised(rewriter: Rewriter, node: Node) -> Node | None:

@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from packer.bundle.model import Program
 from packer.ir import Graph
+from packer.passes.float_products import float_products
 from packer.passes.recognise_attention import recognise_attention
 from packer.planner.agree import agreed
 from packer.planner.choices import Choice
@@ -69,7 +70,10 @@ class Plan:
 
 
 def prepared(graph: Graph, target: Target) -> Graph:
-    """The graph that is planned for `target`, which may have operators that others do not."""
+    """The graph that is planned for `target`, which may have operators that others do not: devices have no products of
+    bytes, processors have attention."""
+    if target.device:
+        return float_products(graph)
     return recognise_attention(graph) if target.attends else graph
 
 

@@ -12,6 +12,7 @@ import pytest
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 import edgert
+from edgert.devices import this_machine
 from packer.api import pack
 from packer.importers import import_onnx
 from packer.passes import optimize
@@ -54,3 +55,23 @@ def test_kinds(tmp_path: Path, activations: str, weights: str, bytes: bool, per_
         (got,) = session.run(picture(9)).values()
     levels = 255 if bytes else 65535  # a sum as good as halfway between two levels may become either
     np.testing.assert_allclose(got, want, rtol=0, atol=4 * np.abs(want).max() / levels)
+
+
+def test_products_whose_results_stay_floats(tmp_path: Path) -> None:
+    """As training that is aware of bytes leaves them: only what is multiplied is quantised."""
+    onnx.save(network(21), tmp_path / "floats.onnx")
+    products = ["Conv", "MatMul", "Gemm"]
+    quantize_static(
+        tmp_path / "floats.onnx", tmp_path / "model.onnx", Pictures(), quant_format=QuantFormat.QDQ,
+        activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8, per_channel=True, op_types_to_quantize=products,
+        extra_options={"OpTypesToExcludeOutputQuantization": products},
+    )  # fmt: skip
+    kinds = {type(node.op).__name__ for node in optimize(import_onnx(tmp_path / "model.onnx")).nodes}
+    assert {"IntegerConv", "IntegerMatMul"} <= kinds
+    assert not kinds & {"Conv", "MatMul"}
+    (want,) = onnxruntime.InferenceSession(str(tmp_path / "model.onnx")).run(None, picture(9))
+    pack(tmp_path / "model.onnx", tmp_path / "model.edge", cores=(1, 2), golden=False)
+    for isa in this_machine().isas:
+        with edgert.load(tmp_path / "model.edge", isa=isa, threads=2) as session:
+            (got,) = session.run(picture(9)).values()
+        np.testing.assert_allclose(got, want, rtol=0, atol=2 * np.abs(want).max() / 255, err_msg=isa)

@@ -13,6 +13,8 @@ from packer.ir.ops import (
     Concat,
     Conv,
     DequantizeLinear,
+    IntegerConv,
+    IntegerMatMul,
     Lookup,
     MatMul,
     Op,
@@ -255,6 +257,45 @@ def test_signed_activations() -> None:
     signed = s.bytes(s.floats("x"), 0.05, -20, np.int8)
     after = check(s, s.bytes(s.conv(s.floats(signed, 0.05, -20, np.int8))), (Lookup, QuantizedConv))
     assert all(after.type(node.outputs[0]).dtype is not DType.I8 for node in after.nodes)
+
+
+def floats_of(sketch: Sketch, output: str, kinds: tuple[type[Op], ...]) -> Graph:
+    """The pass leaves operators of these kinds, and the same floats but for rounding."""
+    before = sketch.graph(output)
+    after = remove_dead(recognise_quantized(before))
+    after.validate()
+    assert sorted(type(node.op).__name__ for node in after.nodes) == sorted(kind.__name__ for kind in kinds)
+    x = sketch.rng.integers(0, 256, before.type("x").shape).astype(np.uint8)
+    want, got = (evaluate(graph, {"x": x})[output] for graph in (before, after))
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * np.abs(want).max())
+    return after
+
+
+@pytest.mark.parametrize(("group", "filters"), [(1, 24), (2, 32), (4, 20), (16, 16)])
+def test_convolutions_whose_results_stay_floats(group: int, filters: int) -> None:
+    s = Sketch()
+    x = s.floats(s.bytes(s.floats("x"), 0.05, 100), 0.05, 100)
+    w = s.weights(filters, 16 // group, 3, 3)
+    bias = s.constant(s.rng.standard_normal(filters), np.float32)
+    conv = s.add(Conv((1, 1), (1, 1, 1, 1), (1, 1), group), x, w, bias)
+    floats_of(s, s.add(Unary("sigmoid"), conv), (Lookup, IntegerConv, Unary))
+
+
+def test_products_whose_results_stay_floats() -> None:
+    s = Sketch((3, 20))
+    x, w = s.floats(s.bytes(s.floats("x"), 0.05, 100), 0.05, 100), s.weights(20, 7, axis=1)
+    bias = s.add(DequantizeLinear(0), s.constant(s.rng.integers(-999, 999, 7), np.int32), s.constant(0.003, np.float32))
+    floats_of(s, s.add(MatMul(), x, w, bias), (Lookup, IntegerMatMul))
+
+
+def test_products_of_many_zeros_stay_floats() -> None:
+    """Floats leave them out."""
+    s = Sketch()
+    x = s.floats(s.bytes(s.floats("x"), 0.05, 100), 0.05, 100)
+    data = np.where(s.rng.random((16, 16, 3, 3)) < 0.1, s.rng.integers(-99, 99, (16, 16, 3, 3)), 0)
+    w = s.add(DequantizeLinear(0), s.constant(data, np.int8), s.constant(0.01, np.float32))
+    conv = s.add(Conv((1, 1), (1, 1, 1, 1), (1, 1)), x, w)
+    floats_of(s, conv, (Lookup, DequantizeLinear, DequantizeLinear, Conv))
 
 
 def test_what_stays() -> None:
