@@ -1,4 +1,5 @@
-"""Products of bytes whose levels are known only at run time, and how those are found."""
+"""Products of bytes with results that are none, of levels that may be known only at run time, and how those are
+found."""
 
 from __future__ import annotations
 
@@ -71,7 +72,7 @@ def _finished(
 
 @dataclass(frozen=True, slots=True)
 class IntegerConv(Op):
-    """Convolution of bytes whose levels are known only at run time: sums of (x - x_zero) w, in integers.
+    """Convolution of bytes whose levels may be known only at run time: sums of (x - x_zero) w, in integers.
 
     Inputs: x u8 [N,C,spatial], w i8 [K,C/group,kernel], x_zero u8 []; for results in f32 also x_scale f32 [], scale f32
     [K], bias f32 [K]. Output: the sums, i32, which wrap; or f32, `activation(sums (x_scale scale) + bias)`, each
@@ -127,7 +128,7 @@ class IntegerConv(Op):
 
 @dataclass(frozen=True, slots=True)
 class IntegerMatMul(Op):
-    """Product of bytes whose levels are known only at run time and a matrix. Inputs x u8 [...,C] and w i8 [C,K], all
+    """Product of bytes whose levels may be known only at run time and a matrix. Inputs x u8 [...,C] and w i8 [C,K], all
     else as for IntegerConv.
     https://onnx.ai/onnx/operators/onnx__MatMulInteger.html
     """
