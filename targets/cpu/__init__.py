@@ -49,13 +49,14 @@ class CpuTarget:
     core_counts: tuple[int, ...]
     winograd: str = "strict"  # which of its algorithms: a key of WINOGRAD
     precision: str = "f32"  # what weights may be rounded to: a key of PRECISIONS
-    avx512: bool = False  # its processors have AVX-512, of which kernels make instructions
+    avx512: bool = False  # its processors have AVX-512, of which kernels make instructions,
+    vnni: bool = False  # and products of bytes among those
 
     def on(self, machine: Machine) -> CpuTarget:
         return replace(self, machine=machine)
 
     def forms(self, graph: Graph, node: Node) -> tuple[Form, ...]:
-        return forms(graph, node, self.machine, self.winograd, self.precision, self.avx512)
+        return forms(graph, node, self.machine, self.winograd, self.precision, self.avx512, self.vnni)
 
     def seconds(self, work: Work, form: Form, distances: Sequence[int], core: int, active: int) -> float:
         return seconds(self.machine, work, form, distances, core, active)
@@ -143,4 +144,5 @@ def create(name: str, winograd: str = "strict", precision: str = "f32") -> Targe
     known = host.machine() if board["machine"] == "host" else board["machine"]
     machine, cores = Machine.load(known), tuple(board["cores"])
     avx512 = {"yes": True, "host": host.has_avx512()}.get(board.get("avx512", ""), False)
-    return CpuTarget(name, arch, board["description"], machine, cores, winograd, precision, avx512)
+    vnni = {"yes": True, "host": host.has_vnni()}.get(board.get("vnni", ""), False)
+    return CpuTarget(name, arch, board["description"], machine, cores, winograd, precision, avx512, vnni)

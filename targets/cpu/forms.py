@@ -48,7 +48,6 @@ PLANAR, BLOCK16 = Layout.PLANAR, Layout.BLOCK16
 _SPARSE = 0.9  # density of weights from which on a stream of non-zeros cannot pay,
 _MASKED = 0.75  # and a bit for every weight: fetching what differs in length comes short of the memory's speed
 _SLICED = 0.5  # density of both weights of a recurrent layer that slices may suit
-_PAIRS = 2.0  # products of bytes for each of floats that processors do not exceed without instructions for them
 _FEW = 3, 8  # filters of a group, of one tap and of more, that a stream suits in any case: others compute more at once
 
 
@@ -66,14 +65,15 @@ def forms(
     winograd: str = "strict",
     precision: str = "f32",
     avx512: bool = False,
+    vnni: bool = False,
 ) -> tuple[Form, ...]:
     """The forms of `node`; of Winograd's, and of reduced weights, those that the settings allow; with instructions made
-    of weights if processors have AVX-512."""
+    of weights if processors have AVX-512, of bytes if they have VNNI."""
     op = node.op
     if isinstance(op, Conv):
         return (*_convolutions(graph, node, machine, precision, avx512), *_winograd(graph, node, winograd, precision))
     if isinstance(op, IntegerConv | IntegerMatMul | QuantizedConv | QuantizedMatMul):
-        return quantized_forms(graph, node, avx512 and machine.cores[0].i8_speed > _PAIRS)
+        return quantized_forms(graph, node, vnni)
     if isinstance(op, DynamicLevels):
         blocked = graph.type(node.inputs[0] or "").rank > 2
         return tuple(_form(graph, node, x, PLANAR) for x in ((PLANAR, BLOCK16) if blocked else (PLANAR,)))

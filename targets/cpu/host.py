@@ -7,7 +7,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-__all__ = ["has_avx512", "machine"]
+__all__ = ["has_avx512", "has_vnni", "machine"]
 
 _AVX512 = {"avx512f", "avx512bw", "avx512dq", "avx512vl"}  # those of the runtime's kernels (simd/select.c)
 _KNOWN = {("AuthenticAMD", "26"): "zen5-server"}  # by vendor and family, others by what they execute
@@ -16,6 +16,11 @@ _KNOWN = {("AuthenticAMD", "26"): "zen5-server"}  # by vendor and family, others
 def has_avx512() -> bool:
     """Whether it runs the runtime's kernels for AVX-512."""
     return set(_told("flags").split()) >= _AVX512
+
+
+def has_vnni() -> bool:
+    """Whether those multiply bytes, too."""
+    return has_avx512() and "avx512_vnni" in _told("flags").split()
 
 
 def machine() -> str:

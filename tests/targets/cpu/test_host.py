@@ -24,6 +24,8 @@ def told(vendor: str, family: int, flags: str) -> str:
         (told("AuthenticAMD", 25, AVX512), "x86_64", "zen4-server", True),
         (told("AuthenticAMD", 25, "avx2"), "x86_64", "xeon-e5-2666v3", False),
         (told("GenuineIntel", 6, AVX512), "x86_64", "zen4-server", True),
+        (told("GenuineIntel", 6, AVX512 + " avx512_vnni"), "x86_64", "zen4-server", True),
+        (told("GenuineIntel", 6, "avx2 avx512f avx512_vnni"), "x86_64", "xeon-e5-2666v3", False),
         (told("GenuineIntel", 26, AVX512 + " amx_tile"), "x86_64", "zen4-server", True),
         (told("GenuineIntel", 6, "avx2 avx512f"), "x86_64", "xeon-e5-2666v3", False),
         ("processor\t: 0\nFeatures\t: fp asimd\nCPU part\t: 0xd08\n", "aarch64", "cortex-a72", False),
@@ -34,6 +36,7 @@ def test_processors(processor: str, arch: str, machine: str, avx512: bool, monke
     monkeypatch.setattr(host, "_processor", lambda: processor)
     monkeypatch.setattr("platform.machine", lambda: arch)
     assert (host.machine(), host.has_avx512()) == (machine, avx512)
+    assert host.has_vnni() == (avx512 and "vnni" in processor)
     target = resolve("cpu")
     assert target.machine.name == Machine.load(machine).name
     assert target.arch == arch
