@@ -132,6 +132,54 @@ static void quantize_case(const ert_i8 *scalar, const ert_i8 *table) {
   free(x), free(floats), free(same), free(want), free(got);
 }
 
+static void lookup_case(const ert_i8 *scalar, const ert_i8 *table) {
+  const size_t n = below(300);
+  uint8_t *x = bytes(n), *places = bytes(256), *want = bytes(n);
+  scalar->lookup(places, x, want, n);
+  table->lookup(places, x, x, n);
+  CHECK(memcmp(x, want, n) == 0);
+  free(x), free(places), free(want);
+}
+
+static void binary_case(const ert_i8 *scalar, const ert_i8 *table) {
+  const size_t n = 1 + below(100);
+  const ert_i8_form form = (ert_i8_form)below(3);
+  const int32_t zero = (int32_t)below(256), lo = (int32_t)below(100), hi = lo + (int32_t)below(156);
+  const ert_i8_binary pair = {
+      .product = below(2),
+      .zeros = {(int32_t)below(256), (int32_t)below(256)},
+      .scales = {(float)below(1000) / 500.0f, (float)below(1000) / -5000.0f},
+      .zero = zero,
+      .lo = (float)(lo - zero),
+      .hi = (float)(hi - zero),
+  };
+  uint8_t *a = bytes(n), *b = bytes(form == ERT_I8_SAME ? n : form == ERT_I8_ONE ? 1 : 16);
+  uint8_t *want = bytes(n), *got = bytes(n);
+  scalar->binary(&pair, form, a, b, want, n);
+  table->binary(&pair, form, a, b, got, n);
+  CHECK(memcmp(got, want, n) == 0);
+  free(a), free(b), free(want), free(got);
+}
+
+/* Pixels to rows of quads, and rows of sums to pixels. */
+static void planes_case(const ert_i8 *scalar, const ert_i8 *table) {
+  const size_t n = 1 + below(70), whole = (n + 15) / 16 * 16, row = whole + below(20), size = 4 * row;
+  uint8_t *x = bytes(n * 16), *residual = bytes(256), *want = bytes(256), *got = bytes(256);
+  int32_t *rows = calloc(size, sizeof *rows), *same = calloc(size, sizeof *same);
+  scalar->split(x, n, rows, (ptrdiff_t)row, 16);
+  table->split(x, n, same, (ptrdiff_t)row, 16);
+  for (size_t q = 0; q < 4; q++) CHECK(memcmp(rows + q * row, same + q * row, n * sizeof *rows) == 0);
+  int32_t *sums = biases(256), *bias = biases(16);
+  float *scale = scales(16);
+  for (size_t i = 0; i < 16; i++) scale[i] *= 20.0f; /* sums have one term only */
+  const bool added = below(2);
+  const ert_i8_finish f = random_finish(ERT_I8_BYTES, added);
+  scalar->finish_planes(&f, sums, bias, scale, added ? residual : NULL, want);
+  table->finish_planes(&f, sums, bias, scale, added ? residual : NULL, got);
+  CHECK(memcmp(got, want, 256) == 0);
+  free(x), free(residual), free(want), free(got), free(rows), free(same), free(sums), free(bias), free(scale);
+}
+
 static void test_table(const char *name, const ert_i8 *table) {
   const ert_i8 *scalar = ert_i8_of(ert_simd_find("scalar"));
   printf("%s\n", name);
@@ -139,6 +187,9 @@ static void test_table(const char *name, const ert_i8 *table) {
     dense_case(scalar, table);
     depthwise_case(scalar, table);
     quantize_case(scalar, table);
+    lookup_case(scalar, table);
+    binary_case(scalar, table);
+    planes_case(scalar, table);
   }
 }
 
