@@ -27,6 +27,7 @@ from benchmarks.machine import Traffic, peak_gflops
 from benchmarks.networks import NAMES, PRUNED, QUICK, Network, network
 from benchmarks.peers import ENGINES, Peer
 from benchmarks.picture import draw
+from benchmarks.quantized import quantized
 from benchmarks.report import RESULTS, save, table
 from benchmarks.standings import BASE, DENSE, US, Case, Row, label, show, slower, speedups_of, threads_of
 
@@ -114,10 +115,7 @@ def _measure(cases: Sequence[Case], engines: Sequence[str], options: argparse.Na
     for number, (name, zeros, threads) in enumerate(cases):
         began = time.monotonic()
         net = network(name, zeros)
-        if options.quantized:
-            from benchmarks.quantized import quantized
-
-            net = quantized(net)
+        net = quantized(net) if options.quantized else net
         own = _case(net, threads, engines, options, traffic, peak)
         rows += own
         times = "  ".join(f"{row.engine} {row.ms:.2f}" for row in own if not row.failed)

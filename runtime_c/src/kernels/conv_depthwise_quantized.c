@@ -33,15 +33,8 @@ static int64_t quads_of(const ert_conv_geometry *g) { return g->reach[2] / 4 + 1
 
 /* Proves inputs and output but for what follows the weights. */
 static edgert_status prove(const ert_prepare *p, ert_conv_geometry *g) {
-  const ert_step *step = p->step;
-  const ert_tensor *x = step->in[0], *w = step->in[1], *y = step->out[0];
-  ERT_TRY(ert_expect_dtype(p, x, EDGERT_U8));
-  ERT_TRY(ert_expect_layout(p, x, ERT_LAYOUT_BLOCK16));
-  ERT_TRY(ert_expect_layout(p, y, ERT_LAYOUT_BLOCK16));
-  if (x->rank < 3 || x->rank > 5) return ert_reject(p, "rank of the input", "3 to 5", "%d", x->rank);
-  const int64_t *kernel;
-  ERT_TRY(ert_ints(p, "kernel", x->rank - 2u, 1, INT16_MAX, &kernel));
-  ERT_TRY(ert_conv_geometry_of(p, x, y, kernel, false, g));
+  const ert_tensor *x = p->step->in[0], *w = p->step->in[1];
+  ERT_TRY(ert_quantized_geometry(p, true, INT16_MAX, g));
   if (g->groups != x->shape[1] || g->filters != 1)
     return ert_reject(p, "group", "as many as input and output channels", "%lld", (long long)g->groups);
   const int64_t taps = g->kernel[0] * g->kernel[1], quads = quads_of(g);

@@ -28,15 +28,7 @@ typedef struct conv_quantized_state {
 /* Proves inputs and output but for what follows the weights, and reads the geometry with input channels rounded up to quads.
  * The kernel's extents are an attribute, as weights lie in one row of quads. */
 static edgert_status prove(const ert_prepare *p, ert_conv_geometry *g) {
-  const ert_step *step = p->step;
-  const ert_tensor *x = step->in[0], *y = step->out[0];
-  ERT_TRY(ert_expect_dtype(p, x, EDGERT_U8));
-  ERT_TRY(ert_expect_activations(p, x));
-  ERT_TRY(ert_expect_layout(p, y, ERT_LAYOUT_BLOCK16));
-  if (x->rank < 3 || x->rank > 5) return ert_reject(p, "rank of the input", "3 to 5", "%d", x->rank);
-  const int64_t *kernel;
-  ERT_TRY(ert_ints(p, "kernel", x->rank - 2u, 1, INT16_MAX, &kernel));
-  ERT_TRY(ert_conv_geometry_of(p, x, y, kernel, false, g));
+  ERT_TRY(ert_quantized_geometry(p, false, INT16_MAX, g));
   if (g->groups > 1 && (g->channels % 16 != 0 || g->filters % 16 != 0))
     return ert_reject(p, "channels of a group", "multiples of 16", "%lld and %lld", (long long)g->channels,
                       (long long)g->filters);

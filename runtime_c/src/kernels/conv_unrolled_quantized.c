@@ -34,7 +34,6 @@ typedef struct unrolled_quantized_state {
   ert_strides x, y, residual;
   ert_unrolled_stream stream;
   uint8_t pad;
-  bool packed;                  /* there is a single tap, which sees no padding */
   bool in_place;                /* x has the positions of a strip one after the other, */
   bool joined;                  /* and so do y and the residual */
   int64_t taps, blocks;         /* blocks of input channels */
@@ -52,6 +51,8 @@ static int64_t reach_of(const ert_conv_geometry *g, int d) {
   const int64_t first = ert_tap_at(g, d, 0, &phase);
   return ert_tap_at(g, d, g->kernel[d] - 1, &phase) - first;
 }
+
+static bool is_packed(const unrolled_quantized_state *s) { return s->taps == 1; }
 
 static int64_t planes_of(const unrolled_quantized_state *s) { return s->phases[0] * s->phases[1] * s->phases[2]; }
 
@@ -71,7 +72,7 @@ static void cut(unrolled_quantized_state *s, int64_t workers) {
   s->rows = ert_ceil_divide(g->out[1], s->strips);
   s->height = s->rows + reach;
   s->plane = s->height * s->pitch;
-  if (s->packed) {
+  if (is_packed(s)) {
     s->channel = LANES;
     s->apart = s->blocks * 4 * LANES + LANES;
     return;
@@ -85,8 +86,8 @@ static bool lay_out(unrolled_quantized_state *s, int64_t *copied, size_t *bytes)
   const int64_t positions = planes_of(s) * s->plane, vectors = ert_ceil_divide(positions, LANES);
   size_t quads;
   *bytes = 0;
-  if (!ert_multiply((size_t)(s->packed ? vectors * s->apart : s->channel), (size_t)(s->packed ? 1 : s->blocks * 4),
-                    &quads) ||
+  if (!ert_multiply((size_t)(is_packed(s) ? vectors * s->apart : s->channel),
+                    (size_t)(is_packed(s) ? 1 : s->blocks * 4), &quads) ||
       quads > INT32_MAX / 8)
     return false;
   *copied = (int64_t)quads;
@@ -112,21 +113,13 @@ static void list_offsets(unrolled_quantized_state *s) {
 
 /* Proves types, layouts and attributes, and reads the geometry over quads. */
 static edgert_status prove(const ert_prepare *p, ert_unrolled_geometry *of, ert_i8_finish *finish) {
-  const ert_step *step = p->step;
-  const ert_tensor *x = step->in[ERT_UNROLLED_X], *y = step->out[0];
-  ERT_TRY(ert_expect_dtype(p, x, EDGERT_U8));
-  ERT_TRY(ert_expect_layout(p, x, ERT_LAYOUT_BLOCK16));
-  ERT_TRY(ert_expect_layout(p, y, ERT_LAYOUT_BLOCK16));
-  if (x->rank < 3 || x->rank > 5) return ert_reject(p, "rank of the input", "3 to 5", "%d", x->rank);
-  const int64_t *kernel;
-  ERT_TRY(ert_ints(p, "kernel", x->rank - 2u, 1, ERT_UNROLLED_TAPS, &kernel));
-  ERT_TRY(ert_conv_geometry_of(p, x, y, kernel, false, &of->g));
+  ERT_TRY(ert_quantized_geometry(p, true, ERT_UNROLLED_TAPS, &of->g));
   if (of->g.groups != 1) return ert_reject(p, "group", "1", "%lld", (long long)of->g.groups);
   of->taps = ert_volume(of->g.kernel);
   if (of->taps > ERT_UNROLLED_TAPS) return ert_reject(p, "taps", "at most 4096", "%lld", (long long)of->taps);
   of->g.channels = ert_ceil_divide(of->g.channels, 4);
   of->tile = of->g.channels, of->tiles = 1;
-  if (y->elements > 0 &&
+  if (p->step->out[0]->elements > 0 &&
       (reach_of(&of->g, 1) > FARTHEST || of->g.out[2] + reach_of(&of->g, 2) > FARTHEST || of->g.channels > FARTHEST))
     return ert_reject(p, "rows, channels, and what taps reach", "at most 2^18", "more");
   return ert_quantized_expect(p, ERT_UNROLLED_BIAS, 2, (const int64_t[]){1, of->g.filters}, finish);
@@ -166,11 +159,9 @@ static edgert_status prepare(ert_prepare *p) {
   s->blocks = ert_max64(ert_ceil_divide(g->channels, 4), 1);
   int64_t phase;
   s->phases[0] = g->kernel[0];
-  for (int d = 0; d < 3; d++) s->first[d] = ert_tap_at(g, d, 0, &phase);
-  for (int d = 1; d < 3; d++) s->phases[d] = ert_tap_phases(g, d);
+  for (int d = 1; d < 3; d++) s->first[d] = ert_tap_at(g, d, 0, &phase), s->phases[d] = ert_tap_phases(g, d);
   s->pitch = g->out[2] + reach_of(g, 2);
-  s->packed = s->taps == 1;
-  s->in_place = s->packed && ert_positions_joined(&s->x, g->in) && g->in[1] == g->out[1] && g->in[2] == g->out[2] &&
+  s->in_place = is_packed(s) && ert_positions_joined(&s->x, g->in) && g->in[1] == g->out[1] && g->in[2] == g->out[2] &&
                 g->pad[0] == 0 && g->pad[1] == 0 && g->pad[2] == 0;
   s->joined =
       s->pitch == g->out[2] && ert_positions_joined(&s->y, g->out) && ert_positions_joined(&s->residual, g->out);

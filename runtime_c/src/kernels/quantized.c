@@ -2,7 +2,19 @@
 #include "kernels/quantized.h"
 
 #include "kernels/activation.h"
+#include "kernels/blocked.h"
 #include "kernels/tensor.h"
+
+edgert_status ert_quantized_geometry(const ert_prepare *p, bool blocked, int64_t most, ert_conv_geometry *out) {
+  const ert_tensor *x = p->step->in[0], *y = p->step->out[0];
+  ERT_TRY(ert_expect_dtype(p, x, EDGERT_U8));
+  ERT_TRY(blocked ? ert_expect_layout(p, x, ERT_LAYOUT_BLOCK16) : ert_expect_activations(p, x));
+  ERT_TRY(ert_expect_layout(p, y, ERT_LAYOUT_BLOCK16));
+  if (x->rank < 3 || x->rank > 5) return ert_reject(p, "rank of the input", "3 to 5", "%d", x->rank);
+  const int64_t *kernel;
+  ERT_TRY(ert_ints(p, "kernel", x->rank - 2u, 1, most, &kernel));
+  return ert_conv_geometry_of(p, x, y, kernel, false, out);
+}
 
 edgert_status ert_quantized_weights(const ert_prepare *p, int64_t groups, int64_t filters, int64_t quads) {
   const ert_tensor *w = p->step->in[1];

@@ -2,7 +2,12 @@
 #ifndef ERT_KERNELS_QUANTIZED_H
 #define ERT_KERNELS_QUANTIZED_H
 
+#include "kernels/conv_geometry.h"
 #include "kernels/simd/i8.h"
+
+/* Proves that the input and the output of a convolution are bytes, in blocks of 16 channels (the input may be planar, unless
+ * `blocked`), and reads its geometry; extents of the kernel, an attribute, are `most` at most. */
+edgert_status ert_quantized_geometry(const ert_prepare *p, bool blocked, int64_t most, ert_conv_geometry *out);
 
 /* Proves input 1: weights i32 (WEIGHT16) [groups,filters,quads]. */
 edgert_status ert_quantized_weights(const ert_prepare *p, int64_t groups, int64_t filters, int64_t quads);

@@ -86,6 +86,25 @@ def expect_refused(
         run_step(kernel, inputs, outputs, list(attributes.values()), (BLOCK16, *layouts, BLOCK16))
 
 
+def scaled_again(
+    rng: np.random.Generator,
+    op: QuantizedConv,
+    x: np.ndarray,
+    w: np.ndarray,
+    scale: np.ndarray,
+    bias: np.ndarray,
+    zeros: tuple[int, int],
+) -> tuple[QuantizedConv, np.ndarray | None]:
+    """The convolution as it is, with results that are scaled twice, or with a residual, which comes with it."""
+    again = rng.integers(3)
+    if again:
+        op = replace(op, sum_scales=(float(np.float32(0.7)),), sum_levels=(*zeros, 0, 255))
+    if again < 2:
+        return op, None
+    residual = bytes_of(rng, *op.reference(x, w, scale, bias)[0].shape)
+    return replace(op, sum_scales=(*op.sum_scales, float(np.float32(0.4)))), residual
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_random_convolutions(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -125,12 +144,7 @@ def test_random_depthwise(seed: int) -> None:
     zeros = rng.integers(0, 256, 4).tolist()
     op = QuantizedConv(strides, pads, dilations, channels, zeros[0], zeros[1], 3, 250)
     scale, bias = scales(rng, channels, w[0].size), rng.integers(-9999, 9999, channels).astype(np.int32)
-    residual, again = None, rng.integers(3)
-    if again:
-        op = replace(op, sum_scales=(float(np.float32(0.7)),), sum_levels=(zeros[2], zeros[3], 0, 255))
-    if again == 2:
-        residual = bytes_of(rng, *op.reference(x, w, scale, bias)[0].shape)
-        op = replace(op, sum_scales=(*op.sum_scales, float(np.float32(0.4))))
+    op, residual = scaled_again(rng, op, x, w, scale, bias, (zeros[2], zeros[3]))
     check(op, x, w, scale, bias, residual)
 
 

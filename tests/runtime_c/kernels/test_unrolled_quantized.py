@@ -15,7 +15,7 @@ from targets.cpu.quantized import unrolled_constants, words_of
 from targets.cpu.unrolled import unrolled_stream
 from tests.runtime_c.kernels.convolutions import choice
 from tests.runtime_c.kernels.harness import CODE, Box, Rejected, check_step, isas, run_step
-from tests.runtime_c.kernels.test_quantized import bytes_of, scales, weights
+from tests.runtime_c.kernels.test_quantized import bytes_of, scaled_again, scales, weights
 
 KERNEL = "conv_unrolled_quantized"
 CONSTANTS = (1, 2, 3, 4)
@@ -75,12 +75,7 @@ def test_random_convolutions(seed: int) -> None:
     zeros = rng.integers(0, 256, 4).tolist()
     op = QuantizedConv(strides, pads, dilations, 1, zeros[0], zeros[1], min(zeros[1], 3), 250)
     scale, bias = scales(rng, filters, w[0].size), rng.integers(-9999, 9999, filters).astype(np.int32)
-    residual, again = None, rng.integers(3)
-    if again:
-        op = replace(op, sum_scales=(float(np.float32(0.7)),), sum_levels=(zeros[2], zeros[3], 0, 255))
-    if again == 2:
-        residual = bytes_of(rng, *op.reference(x, w, scale, bias)[0].shape)
-        op = replace(op, sum_scales=(*op.sum_scales, float(np.float32(0.4))))
+    op, residual = scaled_again(rng, op, x, w, scale, bias, (zeros[2], zeros[3]))
     check(op, x, w, scale, bias, residual)
 
 
@@ -163,6 +158,18 @@ def test_attributes_that_are_refused(change: dict[str, tuple[int, ...]]) -> None
     outputs = [TensorType(DType.U8, (1, 16, 8, 8))]
     with pytest.raises(Rejected):
         run_step(KERNEL, inputs, outputs, list(named.values()), (*LAYOUTS, BLOCK16), constants=CONSTANTS)
+
+
+def test_taps_out_of_all_proportion_are_refused() -> None:
+    rng = np.random.default_rng(5)
+    w, far = pruned(rng, 0.5, 16, 16, 2, 1), 1 << 19
+    op = replace(ONES, pads=(0, 0, far, 0), dilations=(far, 1))
+    inputs = [bytes_of(rng, 1, 16, 8, 8), *operands(op, w, np.zeros(16, np.int32), scales(rng, 16, 16))]
+    with pytest.raises(Rejected, match="what taps reach"):
+        run_step(
+            KERNEL, inputs, [TensorType(DType.U8, (1, 16, 8, 8))], attributes(op, w), (*LAYOUTS, BLOCK16),
+            constants=CONSTANTS,
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize(
