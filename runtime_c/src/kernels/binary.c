@@ -108,16 +108,14 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   const int last = w->rank - 1;
   const char *in[2] = {step->in[0]->data, step->in[1]->data};
   char *y = step->out[0]->data;
-  int64_t at = ert_cut_element_at(w->elements, step->tasks, begin);
-  const int64_t stop = ert_cut_element_at(w->elements, step->tasks, end);
-  if (at >= stop) return;
+  ert_cursor c;
+  int64_t left = ert_walk_part(w, step, begin, end, &c);
+  if (!left) return;
   if (s->repeated >= 0) in[s->repeated] = make_tile(s, in[s->repeated], scratch);
 
-  ert_cursor c;
-  ert_walk_seek(w, at, &c);
-  while (at < stop) {
+  while (left) {
     const int64_t phase = s->repeated >= 0 ? c.index[last] % s->period : 0;
-    int64_t n = ert_min64(ert_min64(ert_walk_left(w, &c), stop - at), CHUNK);
+    int64_t n = ert_min64(ert_min64(ert_walk_left(w, &c), left), CHUNK);
     const char *operand[2];
     for (int k = 0; k < 2; k++) operand[k] = in[k] + (size_t)(k == s->repeated ? phase : c.offset[k]) * s->in_size;
     if (s->repeated >= 0) n = ert_min64(n, s->tile_size - phase);
@@ -131,7 +129,7 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
         s->simd->unary(s->activation.kind, s->activation.alpha, s->activation.beta, to, to, (size_t)n);
     }
     ert_walk_advance(w, &c, n);
-    at += n;
+    left -= n;
   }
 }
 

@@ -106,16 +106,12 @@ static edgert_status prepare(ert_prepare *p) {
 static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   (void)scratch;
   const cast_state *s = step->state;
-  int64_t at = ert_cut_element_at(s->walk.elements, step->tasks, begin);
-  const int64_t stop = ert_cut_element_at(s->walk.elements, step->tasks, end);
   ert_cursor c;
-  if (at < stop) ert_walk_seek(&s->walk, at, &c);
-  while (at < stop) {
-    const int64_t n = ert_min64(ert_walk_left(&s->walk, &c), stop - at);
+  for (int64_t left = ert_walk_part(&s->walk, step, begin, end, &c), n; left; left -= n) {
+    n = ert_min64(ert_walk_left(&s->walk, &c), left);
     s->function((const char *)step->in[0]->data + (size_t)c.offset[0] * s->in_size,
                 (char *)step->out[0]->data + (size_t)c.offset[1] * s->out_size, n);
     ert_walk_advance(&s->walk, &c, n);
-    at += n;
   }
 }
 

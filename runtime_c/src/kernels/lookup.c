@@ -32,15 +32,11 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   const lookup_state *s = step->state;
   const uint8_t *x = step->in[0]->data, *table = step->in[1]->data;
   uint8_t *y = step->out[0]->data;
-  int64_t at = ert_cut_element_at(s->walk.elements, step->tasks, begin);
-  const int64_t stop = ert_cut_element_at(s->walk.elements, step->tasks, end);
   ert_cursor c;
-  if (at < stop) ert_walk_seek(&s->walk, at, &c);
-  while (at < stop) {
-    const int64_t n = ert_min64(ert_walk_left(&s->walk, &c), stop - at);
+  for (int64_t left = ert_walk_part(&s->walk, step, begin, end, &c), n; left; left -= n) {
+    n = ert_min64(ert_walk_left(&s->walk, &c), left);
     s->simd->lookup(table, x + c.offset[0], y + c.offset[1], (size_t)n);
     ert_walk_advance(&s->walk, &c, n);
-    at += n;
   }
 }
 

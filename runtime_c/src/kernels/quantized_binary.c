@@ -81,15 +81,11 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   const ert_walk *w = &s->walk;
   const uint8_t *a = step->in[s->swapped]->data, *b = step->in[!s->swapped]->data;
   uint8_t *y = step->out[0]->data;
-  int64_t at = ert_cut_element_at(w->elements, step->tasks, begin);
-  const int64_t stop = ert_cut_element_at(w->elements, step->tasks, end);
   ert_cursor c;
-  if (at < stop) ert_walk_seek(w, at, &c);
-  while (at < stop) {
-    const int64_t n = ert_min64(ert_walk_left(w, &c), stop - at);
+  for (int64_t left = ert_walk_part(w, step, begin, end, &c), n; left; left -= n) {
+    n = ert_min64(ert_walk_left(w, &c), left);
     s->simd->binary(&s->pair, s->form, a + c.offset[0], b + c.offset[1], y + c.offset[2], (size_t)n);
     ert_walk_advance(w, &c, n);
-    at += n;
   }
 }
 

@@ -176,12 +176,9 @@ static edgert_status unary_prepare(ert_prepare *p) {
 static void unary_run(const ert_step *step, int64_t begin, int64_t end, void *scratch) {
   (void)scratch;
   const unary_state *s = step->state;
-  int64_t at = ert_cut_element_at(s->walk.elements, step->tasks, begin);
-  const int64_t stop = ert_cut_element_at(s->walk.elements, step->tasks, end);
   ert_cursor c;
-  if (at < stop) ert_walk_seek(&s->walk, at, &c);
-  while (at < stop) {
-    const int64_t n = ert_min64(ert_walk_left(&s->walk, &c), stop - at);
+  for (int64_t left = ert_walk_part(&s->walk, step, begin, end, &c), n; left; left -= n) {
+    n = ert_min64(ert_walk_left(&s->walk, &c), left);
     const char *x = (const char *)step->in[0]->data + (size_t)c.offset[0] * s->in_size;
     char *y = (char *)step->out[0]->data + (size_t)c.offset[1] * s->out_size;
     if (s->function)
@@ -189,7 +186,6 @@ static void unary_run(const ert_step *step, int64_t begin, int64_t end, void *sc
     else
       s->simd(s->kind, s->alpha, s->beta, (const float *)(const void *)x, (float *)(void *)y, (size_t)n);
     ert_walk_advance(&s->walk, &c, n);
-    at += n;
   }
 }
 

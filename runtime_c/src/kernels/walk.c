@@ -85,6 +85,13 @@ void ert_walk_seek(const ert_walk *w, int64_t at, ert_cursor *c) {
   }
 }
 
+int64_t ert_walk_part(const ert_walk *w, const ert_step *step, int64_t begin, int64_t end, ert_cursor *c) {
+  const int64_t from = ert_cut_element_at(w->elements, step->tasks, begin);
+  const int64_t to = ert_cut_element_at(w->elements, step->tasks, end);
+  if (from < to) ert_walk_seek(w, from, c);
+  return to - from;
+}
+
 void ert_walk_next_row(const ert_walk *w, ert_cursor *c) {
   for (int i = w->rank - 1; c->index[i] == w->shape[i];) {
     for (int k = 0; k < w->operands; k++) c->offset[k] -= w->shape[i] * w->stride[k][i];

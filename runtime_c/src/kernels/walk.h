@@ -49,6 +49,9 @@ static inline void ert_walk_start(const ert_walk *w, ert_cursor *c) {
 /* To flat element `at`. */
 void ert_walk_seek(const ert_walk *w, int64_t at, ert_cursor *c);
 
+/* To the first of the elements that a step's tasks [begin, end) are, as ert_cut_elements cuts them; returns how many. */
+int64_t ert_walk_part(const ert_walk *w, const ert_step *step, int64_t begin, int64_t end, ert_cursor *c);
+
 /* From the end of a row to the start of the next. */
 void ert_walk_next_row(const ert_walk *w, ert_cursor *c);
 

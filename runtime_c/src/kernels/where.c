@@ -30,14 +30,9 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
   const ert_walk *w = &s->walk;
   const int last = w->rank - 1;
   const int64_t by_c = w->stride[0][last], by_a = w->stride[1][last], by_b = w->stride[2][last];
-  int64_t at = ert_cut_element_at(w->elements, step->tasks, begin);
-  const int64_t stop = ert_cut_element_at(w->elements, step->tasks, end);
-  if (at >= stop) return;
-
   ert_cursor cursor;
-  ert_walk_seek(w, at, &cursor);
-  while (at < stop) {
-    const int64_t n = ert_min64(ert_walk_left(w, &cursor), stop - at);
+  for (int64_t left = ert_walk_part(w, step, begin, end, &cursor), n; left; left -= n) {
+    n = ert_min64(ert_walk_left(w, &cursor), left);
     const uint8_t *c = (const uint8_t *)step->in[0]->data + cursor.offset[0];
 #define SELECT(type)                                                     \
   {                                                                      \
@@ -52,7 +47,6 @@ static void run(const ert_step *step, int64_t begin, int64_t end, void *scratch)
     ERT_BY_SIZE(s->size, SELECT)
 #undef SELECT
     ert_walk_advance(w, &cursor, n);
-    at += n;
   }
 }
 
