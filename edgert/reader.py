@@ -39,9 +39,11 @@ from edgert.layouts import LAYOUT_NAMES, cut, stored_elements, unpack
 __all__ = ["Attribute", "Bundle", "Golden", "GoldenTensor", "Module", "Program", "Segment", "Step", "Tensor", "read"]
 
 MAGIC = b"\x89EDGERT\n"
-MAJOR, MINOR = 1, 9
+MAJOR, MINOR = 1, 10
+MINOR_OF_PIECES = 10  # from which on pieces of the metadata have digests of their own
 HEADER_BYTES = 128
 CHUNK = 1 << 20
+PIECE = 4096
 PLACES = ("arena", "segment", "input", "output", "device")
 
 
@@ -267,7 +269,7 @@ def read(source: str | os.PathLike[str] | bytes | bytearray | memoryview, integr
 
 
 def _read(data: memoryview, integrity: str) -> Bundle:
-    length = _metadata_length(data)
+    length, end = _metadata_length(data)
     raw = decode(data[HEADER_BYTES : HEADER_BYTES + length], "Bundle", HEADER_BYTES)
     bundle = Bundle(
         raw["producer"],
@@ -277,9 +279,9 @@ def _read(data: memoryview, integrity: str) -> Bundle:
         tuple(_golden(g) for g in raw["goldens"]),
         data,
     )
-    _verify.bundle(bundle, HEADER_BYTES + length)
+    _verify.bundle(bundle, end)
     if integrity == "full":
-        _verify_contents(bundle, HEADER_BYTES + length)
+        _verify_contents(bundle, end)
     return bundle
 
 
@@ -293,8 +295,8 @@ def _map(path: str | os.PathLike[str]) -> memoryview:
         raise IoError.of(f"{os.fspath(path)}: {error.strerror}") from None
 
 
-def _metadata_length(data: memoryview) -> int:
-    """The length of the metadata, once the header and the checksum over both are proven."""
+def _metadata_length(data: memoryview) -> tuple[int, int]:
+    """The length of the metadata, and where its digests end, once the header and all digests are proven."""
     if bytes(data[:8]) != MAGIC[: len(data)] or not data:
         raise NotABundleError.of(f"expected the file to start with {MAGIC!r}, got {bytes(data[:8])!r}")
     if len(data) < HEADER_BYTES:
@@ -310,11 +312,19 @@ def _metadata_length(data: memoryview) -> int:
         raise MalformedError.of(f"header: expected metadata within the file of {len(data)} bytes at 128, got {got}")
     if any(data[40:64]) or any(data[96:HEADER_BYTES]):
         raise MalformedError.of("header: expected zeros in the bytes 40 to 63 and 96 to 127")
+    end = HEADER_BYTES + length
+    pieces = range(HEADER_BYTES, end, PIECE) if minor >= MINOR_OF_PIECES else ()
+    hashed = data[end : end + 32 * len(pieces)] if pieces else data[HEADER_BYTES:end]
+    if len(hashed) < 32 * len(pieces):
+        raise MalformedError.of(f"header: expected {32 * len(pieces)} bytes behind the metadata, got {len(hashed)}")
     digest = hashlib.sha256(data[:64])
-    digest.update(data[HEADER_BYTES : HEADER_BYTES + length])
+    digest.update(hashed)
     if digest.digest() != data[64:96]:
-        raise CorruptError.of("the metadata's SHA-256 differs from the header's")
-    return int(length)
+        raise CorruptError.of("the SHA-256 of the header and the metadata's digests differs from the header's")
+    for number, at in enumerate(pieces):
+        if hashlib.sha256(data[at : min(at + PIECE, end)]).digest() != hashed[32 * number : 32 * number + 32]:
+            raise CorruptError.of(f"metadata, from byte {at}: its SHA-256 differs from the one behind the metadata")
+    return int(length), int(end + 32 * len(pieces))
 
 
 def _verify_contents(bundle: Bundle, end: int) -> None:

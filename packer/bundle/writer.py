@@ -22,11 +22,12 @@ from packer.bundle.model import Bundle, Golden, Module, Place, Program, Step
 __all__ = ["write_bundle"]
 
 MAGIC = b"\x89EDGERT\n"
-MAJOR, MINOR = 1, 9
+MAJOR, MINOR = 1, 10
 HEADER_BYTES = 128
 PAGE = 4096
 ALIGN = 64
 CHUNK = 1 << 20
+PIECE = 4096  # of the metadata, with a digest of its own
 _UNKNOWN = 0xE96A1B3C5D7F2480  # like nothing else in metadata
 
 
@@ -197,19 +198,20 @@ def write_bundle(
     # Where segments lie depends on the length of the metadata, which tells it: filled in afterwards.
     marks = [_UNKNOWN + number for number in range(len(constants.segments))]
     body, offsets = metadata(marks), []
-    end = HEADER_BYTES + len(body)
+    end = HEADER_BYTES + len(body) + hashlib.sha256().digest_size * -(-len(body) // PIECE)
     for mark, segment in zip(marks, constants.segments, strict=True):
         offsets.append(-(-end // PAGE) * PAGE)
         end = offsets[-1] + segment.length
         before, after = body.split(struct.pack("<Q", mark))
         body = before + struct.pack("<Q", offsets[-1]) + after
     start = struct.pack("<8sHHIQQQ24x", MAGIC, MAJOR, MINOR, 0, end, HEADER_BYTES, len(body))
-    header = start + hashlib.sha256(start + body).digest() + bytes(32)
+    hashed = b"".join(hashlib.sha256(body[at : at + PIECE]).digest() for at in range(0, len(body), PIECE))
+    header = start + hashlib.sha256(start + hashed).digest() + bytes(32)
+    described = header + body + hashed
 
     def contents() -> Iterator[bytes | memoryview]:
-        yield header
-        yield body
-        position = HEADER_BYTES + len(body)
+        yield described
+        position = len(described)
         for segment, offset in zip(constants.segments, offsets, strict=True):
             yield bytes(offset - position)
             yield from segment.blocks()

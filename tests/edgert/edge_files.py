@@ -20,6 +20,7 @@ __all__ = [
     "changed",
     "description",
     "device_description",
+    "metadata_end",
     "metadata_length",
     "sign",
     "split_description",
@@ -242,7 +243,7 @@ def assemble(described: Description) -> bytes:
     given = [segment.get("offset") for segment in root["segments"]]
     for segment in root["segments"]:
         segment["offset"] = PAGE  # as long as any other, encoded
-    end = HEADER + len(encode("Bundle", root))
+    end = metadata_end(len(encode("Bundle", root)))
     body = bytearray(end)
     for segment, offset, data in zip(root["segments"], given, contents, strict=True):
         start = -(-end // PAGE) * PAGE
@@ -251,16 +252,26 @@ def assemble(described: Description) -> bytes:
         end = start + len(data)
     metadata = encode("Bundle", root)
     body[HEADER : HEADER + len(metadata)] = metadata
-    struct.pack_into("<8sHHIQQQ", body, 0, b"\x89EDGERT\n", 1, 2, 0, len(body), HEADER, len(metadata))
+    struct.pack_into("<8sHHIQQQ", body, 0, b"\x89EDGERT\n", 1, 10, 0, len(body), HEADER, len(metadata))
     return sign(body)
 
 
 def sign(file: bytes | bytearray) -> bytes:
-    """The file with the digest of its header and metadata made right again."""
+    """The file with the digests of its metadata and its header made right again, as far as there is room for them."""
     found = bytearray(file)
-    (length,) = struct.unpack_from("<Q", found, 32)
-    found[64:96] = hashlib.sha256(found[:64] + found[HEADER : HEADER + length]).digest()
+    end = HEADER + metadata_length(found)
+    hashed = found[HEADER:end]
+    if found[10] >= 10:
+        pieces = [found[at : min(at + PAGE, end)] for at in range(HEADER, min(end, len(found)), PAGE)]
+        hashed = b"".join(hashlib.sha256(piece).digest() for piece in pieces)[: max(0, len(found) - end)]
+        found[end : end + len(hashed)] = hashed
+    found[64:96] = hashlib.sha256(found[:64] + hashed).digest()
     return bytes(found)
+
+
+def metadata_end(length: int) -> int:
+    """Where the digests behind metadata of so many bytes end."""
+    return HEADER + length + 32 * -(-length // PAGE)
 
 
 def metadata_length(file: bytes | bytearray) -> int:

@@ -250,16 +250,24 @@ def header(offset: int, code: str, value: Any) -> Callable[[bytes], bytes]:
     return change
 
 
+def put_length(file: bytes, length: int) -> bytes:
+    """The file with another length of the metadata, not signed."""
+    broken = bytearray(file)
+    struct.pack_into("<Q", broken, 32, length)
+    return bytes(broken)
+
+
 @pytest.mark.parametrize(
     ("change", "error", "text"),
     [
         (header(0, "<B", 0x88), errors.NotABundleError, "expected the file to start"),
-        (header(8, "<H", 2), errors.VersionError, f"expected format 1.0 to 1.{MINOR} without flags, got 2.2"),
+        (header(8, "<H", 2), errors.VersionError, f"expected format 1.0 to 1.{MINOR} without flags, got 2.{MINOR}"),
         (header(10, "<H", MINOR + 1), errors.VersionError, f"got 1.{MINOR + 1}"),
         (header(12, "<I", 1), errors.VersionError, "with flags 1"),
         (header(16, "<Q", 1 << 40), errors.TruncatedError, "expected 1099511627776 bytes"),
         (header(24, "<Q", 136), errors.MalformedError, "at 128, got"),
         (header(32, "<Q", 1 << 62), errors.MalformedError, "metadata within the file"),
+        (lambda file: put_length(file, len(file) - HEADER), errors.MalformedError, "behind the metadata, got 0"),
         (header(32, "<Q", 4), errors.MalformedError, "within the metadata of 4"),
         (header(32, "<Q", 0), errors.MalformedError, "within the metadata of 0"),
         (header(63, "<B", 1), errors.MalformedError, "zeros"),

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../runtime_c/sign.h"
 #include "base/dtype.h"
-#include "platform/sha256.h"
 
 enum { MOST_BYTES = 1 << 20, MOST_EXTENT = 1 << 18 };
 
@@ -43,14 +43,6 @@ void make_room(node *root, size_t *lengths, uint32_t segments) {
 
 static void store(uint8_t *at, uint64_t x, size_t bytes) { memcpy(at, &x, bytes); }
 
-static void sign(uint8_t *file, size_t metadata) {
-  ert_sha256 hash;
-  ert_sha256_start(&hash);
-  ert_sha256_add(&hash, file, 64);
-  ert_sha256_add(&hash, file + 128, metadata);
-  ert_sha256_finish(&hash, file + 64);
-}
-
 static void scribble(uint8_t *data, size_t bytes, dice *d, uint64_t times) {
   for (; times > 0 && bytes > 0; times--) {
     size_t at = (size_t)below(d, bytes);
@@ -76,7 +68,9 @@ mutant assemble(node *root, const edgert_bundle *seed, const size_t *lengths, co
     set_segment(&segments->items[i], 1, 1); /* counted in the length */
   size_t bytes = metadata ? tree_encode(root, metadata, MOST_BYTES) : 0;
   if (bytes == 0) return none;
-  size_t end = 128 + bytes, starts[MOST_SEGMENTS] = {0};
+  const uint64_t minor = one_in(d, 8) ? 2 : MINOR_OF_PIECES;
+  size_t end = HEADER + bytes + (minor < MINOR_OF_PIECES ? 0 : ERT_SHA256_BYTES * ert_metadata_pieces(bytes));
+  size_t starts[MOST_SEGMENTS] = {0};
   for (uint32_t i = 0; lay_out && i < old.count; i++) {
     size_t start = (end + ERT_PAGE_BYTES - 1) / ERT_PAGE_BYTES * ERT_PAGE_BYTES;
     starts[i] = start;
@@ -90,11 +84,11 @@ mutant assemble(node *root, const edgert_bundle *seed, const size_t *lengths, co
   static const uint8_t magic[8] = {0x89, 'E', 'D', 'G', 'E', 'R', 'T', '\n'};
   memcpy(out.data, magic, sizeof magic);
   store(out.data + 8, 1, 2);
-  store(out.data + 10, 2, 2);
+  store(out.data + MINOR_AT, minor, 2);
   store(out.data + 16, end, 8);
-  store(out.data + 24, 128, 8);
-  store(out.data + 32, bytes, 8);
-  memcpy(out.data + 128, metadata, bytes);
+  store(out.data + 24, HEADER, 8);
+  store(out.data + METADATA_LENGTH_AT, bytes, 8);
+  memcpy(out.data + HEADER, metadata, bytes);
   for (uint32_t i = 0; lay_out && i < old.count; i++) {
     ert_table from = ert_item(old, i);
     uint64_t had = ert_u64(from, ERT_FIELD_SEGMENT_LENGTH, 0);
@@ -103,8 +97,8 @@ mutant assemble(node *root, const edgert_bundle *seed, const size_t *lengths, co
     if (code->count && code->segment == i) memcpy(to + code->at, code->bytes, code->count);
     if (one_in(d, 3)) scribble(to, lengths[i], d, 1 + below(d, 6));
   }
-  if (one_in(d, 6)) scribble(out.data + 128, bytes, d, 1 + below(d, 3));
-  sign(out.data, bytes);
-  if (one_in(d, 64)) scribble(out.data, 128, d, 1);
+  if (one_in(d, 6)) scribble(out.data + HEADER, bytes, d, 1 + below(d, 3));
+  sign_file(out.data, out.bytes);
+  if (one_in(d, 64)) scribble(out.data, HEADER, d, 1);
   return out;
 }

@@ -27,6 +27,7 @@ from tests.edgert.edge_files import (
     changed,
     description,
     device_description,
+    metadata_end,
     metadata_length,
     sign,
     split_description,
@@ -70,6 +71,7 @@ def flip(place: int) -> bytes:
 
 
 END = HEADER + metadata_length(GOOD)
+BEHIND = metadata_end(metadata_length(GOOD))
 FILES: tuple[tuple[str, bytes, str, str], ...] = (
     ("empty file", b"", "not-a-bundle", "an empty file"),
     ("another magic", b"PK" + GOOD[2:], "not-a-bundle", "signature"),
@@ -77,7 +79,7 @@ FILES: tuple[tuple[str, bytes, str, str], ...] = (
     ("part of the magic", GOOD[:5], "truncated", "128 bytes"),
     ("part of the header", GOOD[:127], "truncated", "128 bytes"),
     ("major version 0", put(8, "H", 0), "version", "version 1.0"),
-    ("major version 2", put(8, "H", 2), "version", "got 2.2"),
+    ("major version 2", put(8, "H", 2), "version", f"got 2.{MINOR}"),
     ("the next minor version", put(10, "H", MINOR + 1), "version", f"got 1.{MINOR + 1}"),
     ("flags", put(12, "I", 1 << 31), "version", "flags 2147483648"),
     ("last byte missing", GOOD[:-1], "truncated", "length of the file"),
@@ -86,16 +88,19 @@ FILES: tuple[tuple[str, bytes, str, str], ...] = (
     ("metadata elsewhere", put(24, "Q", 136, signed=False), "malformed", "offset 136"),
     ("metadata longer than the file", put(32, "Q", len(GOOD), signed=False), "malformed", "length within the file"),
     ("largest metadata", put(32, "Q", (1 << 64) - 1, signed=False), "malformed", "length within the file"),
+    ("no room for digests", put(32, "Q", len(GOOD) - HEADER, signed=False), "malformed", "digests of the metadata"),
     ("no metadata", put(32, "Q", 0), "malformed", "Bundle"),
     ("metadata of three bytes", put(32, "Q", 3), "malformed", "Bundle"),
     ("reserved byte 40", put(40, "B", 1), "malformed", "byte 40 of the file"),
     ("reserved byte 63", put(63, "B", 255), "malformed", "byte 63 of the file"),
     ("reserved byte 96", put(96, "B", 1), "malformed", "byte 96 of the file"),
     ("reserved byte 127", put(127, "B", 1), "malformed", "byte 127 of the file"),
-    ("header digest", flip(64), "corrupt", "header and metadata"),
-    ("metadata", flip(HEADER), "corrupt", "header and metadata"),
-    ("metadata's last byte", flip(END - 1), "corrupt", "header and metadata"),
-    ("byte behind the metadata", flip(END), "corrupt", "before segment 0"),
+    ("header digest", flip(64), "corrupt", "header and digests of the metadata"),
+    ("metadata", flip(HEADER), "corrupt", "metadata, from byte 128 of the file"),
+    ("metadata's last byte", flip(END - 1), "corrupt", "metadata, from byte 128 of the file"),
+    ("digest of metadata", flip(END), "corrupt", "header and digests of the metadata"),
+    ("last byte of the digests", flip(BEHIND - 1), "corrupt", "header and digests of the metadata"),
+    ("byte behind the digests", flip(BEHIND), "corrupt", "before segment 0"),
     ("byte before a segment", flip(PAGE - 1), "corrupt", "before segment 0"),
     ("byte between segments", flip(2 * PAGE - 1), "corrupt", "before segment 1"),
     ("first byte of a segment", flip(PAGE), "corrupt", "segment 0 'weights'"),

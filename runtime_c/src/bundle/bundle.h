@@ -34,12 +34,13 @@ struct edgert_bundle {
   uint64_t bytes;
   ert_mapping mapping; /* owned; empty if `data` is the caller's */
   ert_table root;
-  uint64_t metadata_bytes, metadata_end;
+  ert_metadata metadata;
+  uint64_t metadata_end; /* where its digests end */
   bool whole; /* all of it has been proven: segments have their digests, and all programs hold */
 };
 
-/* header.c: proves the file header, the digest of the metadata, and as far as `reach` their structure as a flatbuffer; sets
- * root and metadata_end. */
+/* header.c: proves the file header and, as far as `reach`, that the metadata is intact and a flatbuffer; sets root,
+ * metadata and metadata_end. */
 edgert_status ert_header_verify(edgert_bundle *bundle, ert_reach reach);
 
 /* segments.c: proves that the segments fill the rest of the file, and that the golden samples lie in them. */

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "bundle/metadata.h"
 #include "bundle/schema_tables.h"
 
 /* ---- the schema ---- */
@@ -34,14 +35,13 @@ extern const ert_schema_table ert_schema[ERT_TABLE_COUNT];
 /* How far a verification goes: to the end, or not to the tables that programs have, which nobody may look at then. */
 typedef enum ert_reach { ERT_REACH_ALL, ERT_REACH_PROGRAMS } ert_reach;
 
-/* Proves that everything reachable from the root table, a Bundle, lies within the buffer, aligned, with valid texts,
- * in time linear in `length`: at most length / 8 tables are referred to, and 8 length bytes of vectors and texts, counted
- * once for each reference, but for those of attributes, each of which is looked at once. `data` is 8-byte aligned. Offsets
- * in messages are offsets in the file: `base` is data's. */
-edgert_status ert_flatbuffer_verify(const uint8_t *data, uint64_t length, uint64_t base, ert_reach reach);
+/* Proves that everything reachable from the root table, a Bundle, lies within the metadata, intact, aligned, with valid
+ * texts, in time linear in its length: at most length / 8 tables are referred to, and 8 length bytes of vectors and texts,
+ * counted once for each reference, but for those of attributes, each of which is looked at once. */
+edgert_status ert_flatbuffer_verify(const ert_metadata *metadata, ert_reach reach);
 
-/* The same for the Program that the offset at byte `at` of the buffer leads to. */
-edgert_status ert_flatbuffer_verify_program(const uint8_t *data, uint64_t length, uint64_t base, uint64_t at);
+/* The same for the Program that the offset at byte `at` of the metadata leads to. */
+edgert_status ert_flatbuffer_verify_program(const ert_metadata *metadata, uint64_t at);
 
 /* ---- access to a verified buffer; nothing fails, and it is so frequent that it is inline ---- */
 

@@ -1,5 +1,6 @@
-/* The file header: 128 bytes of magic, version, lengths and the digest of itself and of the metadata. */
+/* The file header: 128 bytes of magic, version, lengths and a digest of itself and of the metadata's digests. */
 #include <inttypes.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/checked.h"
@@ -20,7 +21,10 @@ enum {
   HEADER_BYTES = 128,
 };
 
-enum { MAJOR = 1, MINOR = 9 };
+enum { MAJOR = 1, MINOR = 10 };
+
+/* From this minor version on, pieces of the metadata have digests of their own. */
+enum { MINOR_OF_PIECES = 10 };
 
 static const uint8_t magic[MAGIC_BYTES] = {0x89, 'E', 'D', 'G', 'E', 'R', 'T', '\n'};
 
@@ -46,6 +50,30 @@ static edgert_status verify_version(const uint8_t *data) {
                   ert_format("%" PRIu64 ".%" PRIu64 " with flags %" PRIu64, major, minor, flags).s);
 }
 
+/* Compares the header and the digests behind the metadata with the header's digest, in old files the metadata itself. */
+static edgert_status verify_digest(edgert_bundle *bundle) {
+  ert_metadata *metadata = &bundle->metadata;
+  const bool pieces = load(bundle->data + MINOR_AT, 2) >= MINOR_OF_PIECES;
+  const uint64_t end = metadata->base + metadata->bytes;
+  const uint64_t digests = pieces ? ERT_SHA256_BYTES * ert_metadata_pieces(metadata->bytes) : 0;
+  if (!ert_within(end, digests, bundle->bytes))
+    return ert_fail(EDGERT_ERROR_MALFORMED, "digests of the metadata",
+                    ert_format("%" PRIu64 " bytes from byte %" PRIu64 " of the file", digests, end).s,
+                    ert_format("%" PRIu64, bundle->bytes - end).s);
+  metadata->digests = bundle->data + end;
+  bundle->metadata_end = end + digests;
+  uint8_t digest[ERT_SHA256_BYTES];
+  ert_sha256 hash;
+  ert_sha256_start(&hash);
+  ert_sha256_add(&hash, bundle->data, DIGEST_AT);
+  ert_sha256_add(&hash, pieces ? metadata->digests : metadata->data, pieces ? digests : metadata->bytes);
+  ert_sha256_finish(&hash, digest);
+  if (memcmp(digest, bundle->data + DIGEST_AT, sizeof digest) != 0)
+    return ert_fail(EDGERT_ERROR_CORRUPT, pieces ? "header and digests of the metadata" : "header and metadata",
+                    "the SHA-256 at byte 64", "another");
+  return ert_metadata_open(metadata, !pieces);
+}
+
 edgert_status ert_header_verify(edgert_bundle *bundle, ert_reach reach) {
   const uint8_t *data = bundle->data;
   uint64_t present = bundle->bytes < MAGIC_BYTES ? bundle->bytes : MAGIC_BYTES;
@@ -65,18 +93,10 @@ edgert_status ert_header_verify(edgert_bundle *bundle, ert_reach reach) {
                     ert_format("offset %" PRIu64 ", length %" PRIu64, offset, bytes).s);
   ERT_TRY(expect_zero(data, RESERVED_AT, DIGEST_AT));
   ERT_TRY(expect_zero(data, SPARE_AT, HEADER_BYTES));
-  uint8_t digest[ERT_SHA256_BYTES];
-  ert_sha256 hash;
-  ert_sha256_start(&hash);
-  ert_sha256_add(&hash, data, DIGEST_AT);
-  ert_sha256_add(&hash, data + offset, bytes);
-  ert_sha256_finish(&hash, digest);
-  if (memcmp(digest, data + DIGEST_AT, sizeof digest) != 0)
-    return ert_fail(EDGERT_ERROR_CORRUPT, "header and metadata, byte 0 to the end of the metadata",
-                    "the SHA-256 at byte 64", "another");
-  ERT_TRY(ert_flatbuffer_verify(data + offset, bytes, offset, reach));
+  bundle->metadata = (ert_metadata){.data = data + offset, .bytes = bytes, .base = offset};
+  ERT_TRY(verify_digest(bundle));
+  if (reach == ERT_REACH_ALL) ERT_TRY(ert_metadata_expect(&bundle->metadata, 0, bytes));
+  ERT_TRY(ert_flatbuffer_verify(&bundle->metadata, reach));
   bundle->root = ert_root(data + offset);
-  bundle->metadata_bytes = bytes;
-  bundle->metadata_end = offset + bytes;
   return EDGERT_OK;
 }

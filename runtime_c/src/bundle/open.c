@@ -86,6 +86,7 @@ edgert_status edgert_bundle_open_memory(const void *data, size_t bytes, const ed
 
 void edgert_bundle_close(edgert_bundle *bundle) {
   if (!bundle) return;
+  ert_metadata_close(&bundle->metadata);
   ert_unmap(bundle->mapping);
   ert_free(bundle);
 }

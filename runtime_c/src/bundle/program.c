@@ -286,7 +286,7 @@ static edgert_status verify_program(const edgert_bundle *bundle, ert_table progr
 
 edgert_status ert_programs_verify(const edgert_bundle *bundle) {
   ert_vector programs = ert_items(bundle->root, ERT_FIELD_BUNDLE_PROGRAMS);
-  uint64_t pairs = ERT_PAIRS_PER_BYTE * bundle->metadata_bytes;
+  uint64_t pairs = ERT_PAIRS_PER_BYTE * bundle->metadata.bytes;
   for (uint32_t i = 0; i < programs.count; i++) ERT_TRY(verify_program(bundle, ert_item(programs, i), i, &pairs));
   return EDGERT_OK;
 }
@@ -294,10 +294,9 @@ edgert_status ert_programs_verify(const edgert_bundle *bundle) {
 edgert_status ert_program_verify(const edgert_bundle *bundle, uint32_t index) {
   if (bundle->whole) return EDGERT_OK;
   ert_vector programs = ert_items(bundle->root, ERT_FIELD_BUNDLE_PROGRAMS);
-  const uint64_t length = bundle->metadata_bytes, base = bundle->metadata_end - length;
-  const uint8_t *metadata = bundle->data + base;
-  const uint64_t at = (uint64_t)((const uint8_t *)programs.data - metadata) + 4 * (uint64_t)index;
-  ERT_TRY(ert_flatbuffer_verify_program(metadata, length, base, at));
-  uint64_t pairs = ERT_PAIRS_PER_BYTE * length;
+  const ert_metadata *metadata = &bundle->metadata;
+  const uint64_t at = (uint64_t)((const uint8_t *)programs.data - metadata->data) + 4 * (uint64_t)index;
+  ERT_TRY(ert_flatbuffer_verify_program(metadata, at));
+  uint64_t pairs = ERT_PAIRS_PER_BYTE * metadata->bytes;
   return verify_program(bundle, ert_item(programs, index), index, &pairs);
 }

@@ -44,13 +44,20 @@ static size_t operands(const ert_program *p, phase in) {
   return n;
 }
 
+/* Whether a tensor is a constant, else its region is among the regions from now on. */
+static bool constant(const ert_program *p, ert_region *regions, uint32_t id) {
+  if (ert_u8(ert_item(p->tensors, id), ERT_FIELD_TENSOR_PLACE, 0) == ERT_PLACE_SEGMENT) return true;
+  if (!regions[id].whole) regions[id] = ert_region_of(p->tensors, id);
+  return false;
+}
+
 /* Appends a step's inputs or outputs to the accesses; their new number. */
-static size_t add_operands(const ert_program *p, const ert_region *regions, uint32_t step, bool writes, access *to,
+static size_t add_operands(const ert_program *p, ert_region *regions, uint32_t step, bool writes, access *to,
                            size_t n) {
   ert_vector ids = ert_items(ert_item(p->steps, step), writes ? ERT_FIELD_STEP_OUTPUTS : ERT_FIELD_STEP_INPUTS);
   for (uint32_t i = 0; i < ids.count; i++) {
     int32_t id = ((const int32_t *)ids.data)[i];
-    if (id < 0 || regions[id].place == ERT_PLACE_SEGMENT || regions[id].empty) continue;
+    if (id < 0 || constant(p, regions, (uint32_t)id) || regions[id].empty) continue;
     to[n++] = (access){(uint32_t)id, step, core_of(p, step), writes};
   }
   return n;
@@ -102,7 +109,7 @@ static edgert_status verify_pair(const ert_program *p, const ert_region *regions
   return ert_fail_step(p, second.step, what.s, "memory apart from other cores' in its phase", got.s);
 }
 
-static edgert_status verify_phase(const ert_program *p, const ert_region *regions, phase in, access *accesses,
+static edgert_status verify_phase(const ert_program *p, ert_region *regions, phase in, access *accesses,
                                   uint64_t *pairs) {
   size_t n = 0;
   for (uint32_t i = in.first; i < in.end; i++) {
@@ -134,8 +141,6 @@ edgert_status ert_races_verify(const ert_program *p, uint64_t *pairs) {
   void *regions, *accesses = NULL;
   ERT_TRY(ert_allocate(p->tensors.count * sizeof(ert_region), "regions of tensors", &regions));
   edgert_status status = ert_allocate(most * sizeof(access), "operands of a phase", &accesses);
-  for (uint32_t i = 0; status == EDGERT_OK && i < p->tensors.count; i++)
-    ((ert_region *)regions)[i] = ert_region_of(p->tensors, i);
   for (uint32_t i = 0; status == EDGERT_OK && i < p->steps.count; i = in.end) {
     in = phase_from(p, i);
     if (in.several) status = verify_phase(p, regions, in, accesses, pairs);

@@ -25,9 +25,8 @@ ert_region ert_region_of(ert_vector tensors, uint32_t id) {
       .layout = ert_u8(table, ERT_FIELD_TENSOR_LAYOUT, 0),
       .rank = (uint8_t)shape.count,
   };
-  int64_t elements;
   size_t bytes;
-  (void)ert_tensor_size(r.dtype, r.layout, r.rank, r.whole, r.halo, &elements, &bytes); /* succeeded in program.c */
+  (void)ert_tensor_size(r.dtype, r.layout, r.rank, r.whole, r.halo, &r.elements, &bytes); /* succeeded in program.c */
   r.bytes = bytes;
   if (r.place == ERT_PLACE_ARENA || r.place == ERT_PLACE_DEVICE) r.index = 0;
   for (uint32_t i = 0; i < r.rank; i++) r.empty |= r.shape[i] == 0;

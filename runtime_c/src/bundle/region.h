@@ -13,10 +13,14 @@ typedef struct ert_region {
   const int64_t *begin, *shape; /* of the box */
   const uint32_t *halo;         /* NULL: none */
   uint64_t offset, bytes;       /* of the root */
+  int64_t elements;             /* of the root */
   uint32_t index;               /* of the segment, or among the inputs or outputs */
   uint8_t place, dtype, layout, rank;
   bool empty; /* no elements */
 } ert_region;
+
+/* Whether it is all of a tensor that is no view. */
+static inline bool ert_region_whole(const ert_region *r) { return r->shape == r->whole; }
 
 /* The region of a verified tensor. */
 ert_region ert_region_of(ert_vector tensors, uint32_t id);

@@ -17,8 +17,9 @@ typedef struct pending {
 enum { STACK = 32 };
 
 typedef struct verifier {
+  const ert_metadata *metadata;
   const uint8_t *data;
-  uint64_t length, base;
+  uint64_t length;
   uint64_t tables_left, bytes_left;
   uint8_t *attributes; /* a bit for every fourth byte: an attribute that begins there was proven */
   ert_reach reach;
@@ -33,7 +34,7 @@ typedef struct place {
 
 static edgert_status malformed(const verifier *v, place p, uint64_t at, const char *expected, const char *got) {
   ert_text where =
-      ert_format("metadata, byte %" PRIu64 " of the file, %s%s%s", v->base + at, p.table, *p.field ? "." : "", p.field);
+      ert_format("metadata, byte %" PRIu64 " of the file, %s%s%s", v->metadata->base + at, p.table, *p.field ? "." : "", p.field);
   return ert_fail(EDGERT_ERROR_MALFORMED, where.s, expected, got);
 }
 
@@ -53,13 +54,13 @@ static edgert_status out_of_reach(const verifier *v, place p, uint64_t at, uint6
   if (!ert_within(at, bytes, v->length))
     return malformed(v, p, at, ert_format("%" PRIu64 " bytes before the end of the metadata", bytes).s,
                      ert_format("%" PRIu64, at < v->length ? v->length - at : 0).s);
-  return malformed(v, p, at, ert_format("a multiple of %" PRIu64, alignment).s, ert_format("%" PRIu64, v->base + at).s);
+  return malformed(v, p, at, ert_format("a multiple of %" PRIu64, alignment).s, ert_format("%" PRIu64, v->metadata->base + at).s);
 }
 
-/* Proves that `bytes` bytes at `at` lie in the buffer, and that `at` is a multiple of `alignment`, a power of two. */
+/* Proves that `bytes` bytes at `at` lie in the buffer, intact, and that `at` is a multiple of `alignment`, a power of two. */
 static inline edgert_status reach(const verifier *v, place p, uint64_t at, uint64_t bytes, uint64_t alignment) {
   bool reached = ert_within(at, bytes, v->length) && (at & (alignment - 1)) == 0;
-  return reached ? EDGERT_OK : out_of_reach(v, p, at, bytes, alignment);
+  return reached ? ert_metadata_expect(v->metadata, at, bytes) : out_of_reach(v, p, at, bytes, alignment);
 }
 
 /* *target = where the offset stored at `at` leads; proves that four bytes can be read there. */
@@ -184,7 +185,7 @@ static edgert_status verify_table(verifier *v, uint64_t at, uint32_t number) {
     if (offset < 4 || !ert_within(offset, size, table_bytes))
       return malformed(v, p, vtable + 4 + 2 * i, ert_format("%u bytes within the table's %u", size, table_bytes).s,
                        ert_format("offset %u", offset).s);
-    ERT_TRY(reach(v, p, table + offset, size, size));
+    if (((table + offset) & (size - 1)) != 0) return out_of_reach(v, p, table + offset, size, size);
     const bool beyond = number == ERT_TABLE_PROGRAM && field->kind == ERT_KIND_TABLES && v->reach == ERT_REACH_PROGRAMS;
     if (!beyond) ERT_TRY(verify_field(v, p, field, table + offset));
   }
@@ -206,24 +207,28 @@ static edgert_status verify_tables(verifier *v, uint64_t at, uint32_t number) {
   return EDGERT_OK;
 }
 
-static edgert_status verify(verifier *v, uint64_t at, uint32_t number) {
-  v->tables_left = v->length / 8;
-  v->bytes_left = 8 * v->length;
+static edgert_status verify(const ert_metadata *metadata, uint64_t at, uint32_t number, ert_reach reach) {
+  const uint64_t length = metadata->bytes;
+  verifier v = {.metadata = metadata,
+                .data = metadata->data,
+                .length = length,
+                .tables_left = length / 8,
+                .bytes_left = 8 * length,
+                .reach = reach};
+  if (length > INT32_MAX)
+    return malformed(&v, (place){"Bundle", ""}, 0, "less than 2 GiB", ert_format("%" PRIu64 " bytes", length).s);
   void *memory;
-  ERT_TRY(ert_allocate((size_t)v->length / 32 + 1, "marks of attributes", &memory));
-  v->attributes = memory;
-  edgert_status status = verify_tables(v, at, number);
+  ERT_TRY(ert_allocate((size_t)length / 32 + 1, "marks of attributes", &memory));
+  v.attributes = memory;
+  edgert_status status = verify_tables(&v, at, number);
   ert_free(memory);
   return status;
 }
 
-edgert_status ert_flatbuffer_verify(const uint8_t *data, uint64_t length, uint64_t base, ert_reach reach) {
-  verifier v = {.data = data, .length = length, .base = base, .reach = reach};
-  if (length > INT32_MAX)
-    return malformed(&v, (place){"Bundle", ""}, 0, "less than 2 GiB", ert_format("%" PRIu64 " bytes", length).s);
-  return verify(&v, 0, ERT_TABLE_BUNDLE);
+edgert_status ert_flatbuffer_verify(const ert_metadata *metadata, ert_reach reach) {
+  return verify(metadata, 0, ERT_TABLE_BUNDLE, reach);
 }
 
-edgert_status ert_flatbuffer_verify_program(const uint8_t *data, uint64_t length, uint64_t base, uint64_t at) {
-  return verify(&(verifier){.data = data, .length = length, .base = base}, at, ERT_TABLE_PROGRAM);
+edgert_status ert_flatbuffer_verify_program(const ert_metadata *metadata, uint64_t at) {
+  return verify(metadata, at, ERT_TABLE_PROGRAM, ERT_REACH_ALL);
 }

@@ -46,10 +46,17 @@ static void fill_tensor(ert_plan *plan, uint32_t id, const edgert_bundle *bundle
   memcpy(t->shape, region.shape, t->rank * sizeof *t->shape);
   memcpy(t->whole, region.whole, t->rank * sizeof *t->whole);
   if (region.halo) memcpy(t->halo, region.halo, sizeof t->halo);
-  (void)ert_tensor_size(t->dtype, t->layout, t->rank, t->shape, region.halo, &t->elements,
-                        &t->bytes); /* succeeded in program.c */
-  t->compact = ert_view_compact(t);
-  size_t at = plan->views[id].at = ert_view_at(t, region.begin);
+  t->elements = region.elements;
+  t->bytes = region.bytes;
+  t->compact = true;
+  size_t at = 0;
+  if (!ert_region_whole(&region)) {
+    (void)ert_tensor_size(t->dtype, t->layout, t->rank, t->shape, region.halo, &t->elements,
+                          &t->bytes); /* succeeded in program.c */
+    t->compact = ert_view_compact(t);
+    at = ert_view_at(t, region.begin);
+  }
+  plan->views[id].at = at;
   t->device = region.place == ERT_PLACE_DEVICE;
   if (region.place == ERT_PLACE_ARENA) {
     t->data = arena + region.offset + at;
@@ -175,15 +182,22 @@ static bool coincide(const ert_plan *plan, const ert_tensor *s, const ert_region
   return memcmp(s->whole, t->whole, sizeof s->whole) == 0 && memcmp(s->shape, t->shape, sizeof s->shape) == 0;
 }
 
+/* Whether two operands lie in memory already, each without gaps, and have no byte in common. */
+static bool lie_apart(const ert_tensor *a, const ert_tensor *b) {
+  if (!a->data || !b->data || !a->compact || !b->compact) return false;
+  const uintptr_t first = (uintptr_t)a->data, second = (uintptr_t)b->data;
+  return first + a->bytes <= second || second + b->bytes <= first;
+}
+
 edgert_status ert_plan_expect_apart(const ert_plan *plan, ert_table program, const ert_prepare *p) {
   const ert_step *step = p->step;
   ert_vector tensors = ert_items(program, ERT_FIELD_PROGRAM_TENSORS);
   for (uint32_t o = 0; o < step->n_out; o++) {
     const ert_tensor *y = step->out[o];
-    ert_region written = ert_region_of(tensors, (uint32_t)(y - plan->tensors));
     for (uint32_t i = 0; i < step->n_in + o; i++) {
       const ert_tensor *x = i < step->n_in ? step->in[i] : step->out[i - step->n_in];
-      if (!x || x->constant) continue; /* those of segments, which no step writes */
+      if (!x || x->constant || lie_apart(x, y)) continue; /* constants are those of segments, which no step writes */
+      ert_region written = ert_region_of(tensors, (uint32_t)(y - plan->tensors));
       ert_region other = ert_region_of(tensors, (uint32_t)(x - plan->tensors));
       if (ert_regions_apart(&written, &other)) continue;
       bool allowed = o == 0 && i < 32 && (p->in_place >> i & 1);

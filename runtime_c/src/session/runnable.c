@@ -20,8 +20,11 @@ static edgert_status expect_arch(ert_table program, const edgert_session_options
 
 static edgert_status expect_kernels(ert_table program) {
   ert_vector steps = ert_items(program, ERT_FIELD_PROGRAM_STEPS);
+  const char *known = NULL; /* equal texts are stored once, mostly */
   for (uint32_t i = 0; i < steps.count; i++) {
     const char *kernel = ert_string(ert_item(steps, i), ERT_FIELD_STEP_KERNEL);
+    if (kernel == known) continue;
+    known = kernel;
     if (!ert_kernel_find(kernel))
       return ert_fail(EDGERT_ERROR_UNKNOWN_KERNEL,
                       ert_format("program '%.80s', step %" PRIu32, ert_string(program, ERT_FIELD_PROGRAM_TARGET), i).s,

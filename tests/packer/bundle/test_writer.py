@@ -60,9 +60,12 @@ def test_layout_of_the_file(tmp_path: Path) -> None:
     length, offset, metadata = (int.from_bytes(data[at : at + 8], "little") for at in (16, 24, 32))
     assert (length, offset) == (len(data), 128)
     assert data[40:64] == bytes(24)
-    assert data[64:96] == hashlib.sha256(data[:64] + data[128 : 128 + metadata]).digest()
-    assert data[96:128] == bytes(32)
     end = 128 + metadata
+    digests = b"".join(hashlib.sha256(data[at : min(at + 4096, end)]).digest() for at in range(128, end, 4096))
+    assert data[end : end + len(digests)] == digests
+    assert data[64:96] == hashlib.sha256(data[:64] + digests).digest()
+    assert data[96:128] == bytes(32)
+    end += len(digests)
     bundle = reader.read(path)
     for segment in bundle.segments:
         assert segment.offset == -(-end // 4096) * 4096
