@@ -36,7 +36,7 @@ struct edgert_bundle {
   ert_table root;
   ert_metadata metadata;
   uint64_t metadata_end; /* where its digests end */
-  bool whole; /* all of it has been proven: segments have their digests, and all programs hold */
+  bool whole;            /* all of it has been proven: segments have their digests, and all programs hold */
 };
 
 /* header.c: proves the file header and, as far as `reach`, that the metadata is intact and a flatbuffer; sets root,

@@ -33,8 +33,8 @@ typedef struct place {
 } place;
 
 static edgert_status malformed(const verifier *v, place p, uint64_t at, const char *expected, const char *got) {
-  ert_text where =
-      ert_format("metadata, byte %" PRIu64 " of the file, %s%s%s", v->metadata->base + at, p.table, *p.field ? "." : "", p.field);
+  ert_text where = ert_format("metadata, byte %" PRIu64 " of the file, %s%s%s", v->metadata->base + at, p.table,
+                              *p.field ? "." : "", p.field);
   return ert_fail(EDGERT_ERROR_MALFORMED, where.s, expected, got);
 }
 
@@ -54,7 +54,8 @@ static edgert_status out_of_reach(const verifier *v, place p, uint64_t at, uint6
   if (!ert_within(at, bytes, v->length))
     return malformed(v, p, at, ert_format("%" PRIu64 " bytes before the end of the metadata", bytes).s,
                      ert_format("%" PRIu64, at < v->length ? v->length - at : 0).s);
-  return malformed(v, p, at, ert_format("a multiple of %" PRIu64, alignment).s, ert_format("%" PRIu64, v->metadata->base + at).s);
+  return malformed(v, p, at, ert_format("a multiple of %" PRIu64, alignment).s,
+                   ert_format("%" PRIu64, v->metadata->base + at).s);
 }
 
 /* Proves that `bytes` bytes at `at` lie in the buffer, intact, and that `at` is a multiple of `alignment`, a power of two. */
