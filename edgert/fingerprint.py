@@ -13,7 +13,7 @@ from edgert import __version__, _native
 from edgert.devices import this_machine
 from edgert.errors import DeviceMissingError
 
-__all__ = ["Device", "device_with_gpu", "fastest_cpus", "gpu_core", "this_device"]
+__all__ = ["Device", "device_with_gpu", "fastest_cpus", "gpu_core", "is_gpu", "this_device"]
 
 _NO_GPU = "Install the NVIDIA driver, or measure the emulator: edgert tune model.onnx --target jetson --emulate"
 _CPUS = Path("/sys/devices/system/cpu")
@@ -52,6 +52,11 @@ def gpu_core(generation: str, storage: str, code: str) -> str:
     """How a GPU computes: for which generation, "sm_62", its code is, how floats are stored, and whether that is
     machine code as it was packed ("cubin") or what a driver makes of PTX ("ptx")."""
     return f"{generation} {storage} {code}"
+
+
+def is_gpu(core: str) -> bool:
+    """Whether a device's `core` is one of gpu_core."""
+    return core.startswith("sm_")
 
 
 def device_with_gpu(library: str, core: str) -> Device:

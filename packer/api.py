@@ -20,7 +20,7 @@ from packer.bundle.writer import write_bundle
 from packer.errors import ModelError
 from packer.golden import make_golden, sample
 from packer.importers import import_onnx
-from packer.ir import DType
+from packer.ir import DType, TensorType
 from packer.passes import optimize
 from packer.passes.recognise_quantized import recognise_quantized
 from packer.planner import Plan, make_plans, worth_their_cores
@@ -33,6 +33,14 @@ from targets.base import Layout, Target, TargetError, resolve
 __all__ = ["PackReport", "ProgramReport", "compile_model", "pack"]
 
 Progress = Callable[[str, float], None]
+
+_OF_GPUS = {  # settings of targets with a GPU only, and what they are by default
+    "weight_rounding": "auto",
+    "activations": "f32",
+    "placement": "cost",
+    "device_code": "cubin",
+    "cuda_route": "direct",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +67,12 @@ class ProgramReport:
 
 @dataclass(frozen=True, slots=True)
 class PackReport:
-    """What `pack` made: the file, its size in bytes, its programs, and the seconds it took."""
+    """What `pack` made: the file, its size in bytes, its inputs with their types, its programs, and the seconds it
+    took."""
 
     path: Path
     bytes: int
+    inputs: tuple[tuple[str, str], ...]
     programs: tuple[ProgramReport, ...]
     seconds: float
 
@@ -144,7 +154,9 @@ def pack(
     )
     size = write_bundle(bundle, path, lambda fraction: progress("write", fraction) if progress else None)
     reports = tuple(_report(program) for program in bundle.programs)
-    return PackReport(path, size, reports, time.perf_counter() - started)
+    first = bundle.programs[0]
+    inputs = tuple((first.tensors[number].name, _told(first.tensors[number].type)) for number in first.inputs)
+    return PackReport(path, size, inputs, reports, time.perf_counter() - started)
 
 
 def compile_model(
@@ -181,8 +193,12 @@ def compile_model(
         "device_code": device_code,
         "cuda_route": cuda_route,
     }
+    if isinstance(targets, str):
+        raise TargetError(f"targets: expected a list of names, got the text '{targets}': targets=['{targets}']")
     asked = {resolve(name, **settings).name for name in targets}
     chosen = _with_fallbacks(targets, settings)
+    if not any(target.device for target in chosen):
+        _expect_usual(settings, targets)
     chosen = [known[target.name].on(target) if target.name in known else target for target in chosen]
     if not chosen:
         raise TargetError("no target to pack for was given")
@@ -245,6 +261,16 @@ def _with_fallbacks(targets: Sequence[str], settings: Mapping[str, str]) -> list
     return list(found.values())
 
 
+def _expect_usual(settings: Mapping[str, str], targets: Sequence[str]) -> None:
+    """Raise TargetError for a setting of GPUs that is another than the default, where there is none."""
+    for name, usual in _OF_GPUS.items():
+        if settings[name] != usual:
+            raise TargetError(
+                f"{name.replace('_', '-')} {settings[name]}: it is for targets with a GPU, such as jetson, "
+                f"got {', '.join(targets)}"
+            )
+
+
 def _require_writable(path: Path, model: object) -> None:
     """Raise ModelError, before any work, if no bundle can be put at `path`, or if that is the model's own."""
     if not path.parent.is_dir():
@@ -256,10 +282,17 @@ def _require_writable(path: Path, model: object) -> None:
         )
     if path.is_dir():
         raise ModelError("the output is a folder", where=str(path), expected="a file", hint=f"-o '{path}/model.edge'")
-    if not os.access(path.parent, os.W_OK | os.X_OK):
+    if path.exists() and not path.is_file():
+        raise ModelError("the output is no file", where=str(path), expected="a file, or nothing", hint="-o model.edge")
+    if not os.access(path.resolve().parent, os.W_OK | os.X_OK):
         raise ModelError("the output folder cannot be written to", where=str(path.parent), hint="-o OTHER/model.edge")
     if isinstance(model, str | Path) and path.exists() and Path(model).exists() and path.samefile(model):
         raise ModelError("the output would replace the model", where=str(path), hint="-o model.edge")
+
+
+def _told(type: TensorType) -> str:
+    """An element type and a shape, as people read them."""
+    return f"{type.dtype.numpy.name}[{','.join(map(str, type.shape))}]"
 
 
 def _report(program: Program) -> ProgramReport:

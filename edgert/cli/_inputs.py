@@ -14,7 +14,16 @@ if TYPE_CHECKING:
     from edgert.dtypes import Array
     from edgert.session import TensorInfo
 
-__all__ = ["Pictures", "parse_pair", "parse_seconds", "parse_shape", "read_array", "read_inputs", "read_labels"]
+__all__ = [
+    "Pictures",
+    "parse_pair",
+    "parse_seconds",
+    "parse_shape",
+    "read_array",
+    "read_inputs",
+    "read_labels",
+    "read_pins",
+]
 
 _PICTURES = {".png", ".jpg", ".jpeg", ".bmp", ".ppm"}
 
@@ -29,17 +38,17 @@ class Pictures:
     bgr: bool = False
 
 
-def parse_pair(text: str, what: str) -> tuple[str, str]:
+def parse_pair(text: str, what: str, value: str = "FILE") -> tuple[str, str]:
     """("name", "value") of NAME=VALUE; what is before the last "=" is the name."""
-    name, separator, value = text.rpartition("=")
-    if not separator or not name or not value:
-        raise InvalidArgumentError(f"--{what}: expected NAME={what.upper()}, got '{text}'")
-    return name, value
+    name, separator, given = text.rpartition("=")
+    if not separator or not name or not given:
+        raise InvalidArgumentError(f"--{what}: expected NAME={value}, got '{text}'")
+    return name, given
 
 
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     """("input", (1, 3, 224, 224)) of input=1x3x224x224."""
-    name, value = parse_pair(text, "shape")
+    name, value = parse_pair(text, "shape", "1x3x224x224")
     extents = value.lower().replace(",", "x").split("x")
     if not all(extent.isdecimal() for extent in extents):
         raise InvalidArgumentError(f"--shape: expected numbers such as {name}=1x3x224x224, got '{text}'")
@@ -62,6 +71,12 @@ def parse_seconds(text: str, option: str) -> float:
     if match is None:
         raise InvalidArgumentError(f"--{option}: expected a time such as 60s, 5m or 1h, got '{text}'")
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] or float("inf")
+
+
+def read_pins(given: Sequence[str] | None) -> dict[str, Array]:
+    """The arrays of NAME=FILE options."""
+    pairs = [parse_pair(text, "pin") for text in given or ()]
+    return {name: read_array(Path(file), name) for name, file in pairs}
 
 
 def read_array(path: Path, name: str) -> Array:

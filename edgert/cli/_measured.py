@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from packer.tune import Measured, Records
     from targets.base import Target
 
-__all__ = ["HOST", "read_measured"]
+__all__ = ["HOST", "calibrated", "read_measured"]
 
 HOST = "cpu"  # the target that is this machine
 
@@ -38,7 +38,7 @@ def read_measured(
     measured = {}
     with Records(path) as records:
         for target in chosen:
-            known = _named(records, device) if device else _usual(records, target, activations, device_code)
+            known = _named(records, device, target) if device else _usual(records, target, activations, device_code)
             found = Measured.load(records, *known) if known else None
             if known is None or found is None or not (found.machine or any(found.seconds.values())):
                 continue
@@ -71,9 +71,23 @@ def _usual(records: Records, target: Target, activations: str, device_code: str)
     return found[0] if len(found) == 1 else None
 
 
-def _named(records: Records, part: str) -> tuple[str, str]:
-    """The device, and how its cores compute, whose name has that part."""
-    known = records.devices()
+def calibrated(target: Target) -> Target:
+    """The target as this machine was measured to be, if it is this machine and `edgert tune --calibrate` was run."""
+    from packer.tune import Measured, Records, default_path
+
+    path = default_path()
+    if target.name != HOST or not path.exists():
+        return target
+    with Records(path) as records:
+        known = _usual(records, target, "", "")
+        return Measured.load(records, *known).on(target) if known else target
+
+
+def _named(records: Records, part: str, target: Target) -> tuple[str, str]:
+    """The device like the target's, and how its cores compute, whose name has that part."""
+    from edgert.fingerprint import is_gpu
+
+    known = [(name, core) for name, core in records.devices() if is_gpu(core) == bool(target.device)]
     found = [both for both in known if part.lower() in " ".join(both).lower()]
     if len(found) != 1:
         names = "; ".join(" ".join(both) for both in found or known) or "none"

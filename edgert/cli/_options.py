@@ -23,6 +23,7 @@ __all__ = [
     "Layout",
     "Mean",
     "Pins",
+    "Precision",
     "Runs",
     "Shapes",
     "Std",
@@ -80,10 +81,18 @@ Layout = Annotated[
 ]
 Bgr = Annotated[bool, typer.Option("--bgr", help="Images: the network wants blue first.")]
 Shapes = Annotated[
-    list[str] | None, typer.Option("--shape", metavar="NAME=1x3x224x224", help="Fix an input's shape; repeatable.")
+    list[str] | None,
+    typer.Option(
+        "--shape",
+        metavar="NAME=1x3x224x224",
+        help="Fix an input's shape; repeatable. An unknown first dimension is 1 otherwise.",
+    ),
 ]
 Pins = Annotated[
     list[str] | None, typer.Option("--pin", metavar="NAME=FILE", help="Make an input a constant; npy, npz or pb.")
+]
+Precision = Annotated[
+    str, typer.Option("--precision", metavar="f32|f16|bf16", help="Of weights, and of products where that is faster.")
 ]
 Winograd = Annotated[
     str,

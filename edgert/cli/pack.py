@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgert.cli._options import Activations, DeviceCode, Json, Pins, Shapes, Winograd
+from edgert.cli._options import Activations, DeviceCode, Json, Pins, Precision, Shapes, Winograd
 
 if TYPE_CHECKING:
     from edgert.decisions import Plan
@@ -36,10 +36,7 @@ def pack(
         typer.Option("--implementation", metavar="NAME", help="Use this algorithm where there is a choice."),
     ] = None,
     winograd: Winograd = "strict",
-    precision: Annotated[
-        str,
-        typer.Option("--precision", metavar="f32|f16|bf16", help="Of weights, and of products where that is faster."),
-    ] = "f32",
+    precision: Precision = "f32",
     weight_rounding: Annotated[
         str,
         typer.Option(
@@ -103,7 +100,7 @@ def pack(
     from dataclasses import asdict
 
     from edgert.cli._decisions import print_plan
-    from edgert.cli._inputs import parse_counts, parse_pair, parse_seconds, parse_shape, read_array
+    from edgert.cli._inputs import parse_counts, parse_seconds, parse_shape, read_pins
     from edgert.cli._measured import read_measured
     from edgert.cli._output import print_json, size
     from edgert.cli._program import named
@@ -112,11 +109,12 @@ def pack(
     from edgert.errors import InvalidArgumentError
     from packer.api import pack as pack_model
 
-    pinned = [parse_pair(text, "pin") for text in pin or ()]
     targets = tuple(target or ("cpu",))
     counts = parse_counts(cores, "cores") if cores else ()
     if budget and search != "policy":
         raise InvalidArgumentError(f"--budget: it is for --search policy, got --search {search}")
+    if pieces and not explain:
+        raise InvalidArgumentError("--pieces: it is for --explain")
     seconds = parse_seconds(budget or "60s", "budget")
     measured = {} if no_records else read_measured(records, device, targets, activations, device_code)
     with Progress("pack") as tell:
@@ -125,7 +123,7 @@ def pack(
             output or model.with_suffix(".edge"),
             targets=targets,
             shapes=dict(parse_shape(text) for text in shape or ()),
-            constants={name: read_array(Path(file), name) for name, file in pinned},
+            constants=read_pins(pin),
             cores=counts,
             implementation=implementation,
             winograd=winograd,
@@ -148,6 +146,8 @@ def pack(
         print_json(asdict(report) | ({"plans": [plan for _, plan in plans]} if explain else {}))
         return
     typer.echo(f"{report.path}: {size(report.bytes)}, packed in {report.seconds:.1f} s")
+    for name, kind in report.inputs:
+        typer.echo(f"  input {name}: {kind}")
     for program in report.programs:
         bound = (
             f"{program.arena_bytes / program.arena_floor:.2f}x the lower bound"

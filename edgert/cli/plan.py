@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from edgert.cli._options import Json, Shapes, Winograd
+from edgert.cli._options import Json, Pins, Precision, Shapes, Winograd
 
 __all__ = ["plan"]
 
@@ -18,11 +18,18 @@ def plan(
         str, typer.Option("--cores", metavar="16", help="Numbers of cores: 1,2,4; or one: up to it in powers of two.")
     ] = "16",
     machine: Annotated[
-        str | None, typer.Option("--machine", metavar="NAME", help="A machine's description: TOML file or known name.")
+        str | None,
+        typer.Option(
+            "--machine",
+            metavar="NAME",
+            help="A machine's description: TOML file or known name. [default: this one's, if calibrated]",
+        ),
     ] = None,
     target: Annotated[str, typer.Option("--target", metavar="NAME", help="The target to plan for.")] = "cpu",
     shape: Shapes = None,
+    pin: Pins = None,
     winograd: Winograd = "strict",
+    precision: Precision = "f32",
     search: Annotated[
         str, typer.Option("--search", metavar="NAME", help="How to plan: exact, none, rows, greedy, policy.")
     ] = "exact",
@@ -34,23 +41,29 @@ def plan(
     import time
 
     from edgert.cli._decisions import print_plan
-    from edgert.cli._inputs import parse_counts, parse_shape
+    from edgert.cli._inputs import parse_counts, parse_shape, read_pins
+    from edgert.cli._measured import calibrated
     from edgert.cli._output import print_json, print_table
     from edgert.decisions import parse_plan
+    from edgert.errors import InvalidArgumentError
     from packer.importers import import_onnx
     from packer.passes import optimize
-    from packer.planner import make_plans
+    from packer.planner import MOST_CORES, make_plans
     from targets.base import resolve
     from targets.machine import Machine
 
-    chosen = resolve(target, winograd=winograd)
-    if machine is not None:
-        chosen = chosen.on(Machine.load(machine))
+    if pieces and not explain:
+        raise InvalidArgumentError("--pieces: it is for --explain")
+    chosen = resolve(target, winograd=winograd, precision=precision)
+    chosen = calibrated(chosen) if machine is None else chosen.on(Machine.load(machine))
     counts = sorted(set(parse_counts(cores, "cores")))
+    if not 1 <= counts[0] <= counts[-1] <= MOST_CORES:
+        raise InvalidArgumentError(f"--cores: expected 1 to {MOST_CORES}, got {cores}")
     if len(counts) == 1:
         most = counts[0]
         counts = [*(1 << i for i in range(most.bit_length()) if 1 << i < most), most]
-    graph = optimize(import_onnx(model, shapes=dict(parse_shape(text) for text in shape or ()), constants={}))
+    shapes = dict(parse_shape(text) for text in shape or ())
+    graph = optimize(import_onnx(model, shapes=shapes, constants=read_pins(pin)))
     started = time.perf_counter()
     found = list(zip(counts, make_plans(graph, chosen, counts, search=search), strict=True))
     planned = time.perf_counter() - started

@@ -51,7 +51,7 @@ def tune(
     json: Json = False,
 ) -> None:
     """Measure a network's layers on the device. Later `pack`s plan with it; run it again to go on where it stopped."""
-    from edgert.cli._inputs import parse_counts, parse_pair, parse_seconds, parse_shape, read_array
+    from edgert.cli._inputs import parse_counts, parse_seconds, parse_shape, read_pins
     from edgert.cli._output import print_json
     from edgert.cli._tuning import calibrate_sites, run_campaigns, sites
     from edgert.errors import InvalidArgumentError
@@ -75,9 +75,7 @@ def tune(
     graph = None
     if model is not None:
         shapes = dict(parse_shape(text) for text in shape or ())
-        pinned = (parse_pair(text, "pin") for text in pin or ())
-        constants = {name: read_array(Path(value), name) for name, value in pinned}
-        graph = optimize(import_onnx(model, shapes=shapes, constants=constants))
+        graph = optimize(import_onnx(model, shapes=shapes, constants=read_pins(pin)))
     reports: list[CampaignReport] = []
     machines: list[Machine] = []
     with Records(path, create=True) as file:
@@ -96,7 +94,7 @@ def tune(
         typer.echo(machine.to_toml())
     for report in reports:
         _show(report)
-    typer.echo(f"records: {path}")
+    typer.echo(f"records: {path}", err=True)  # what is printed may go into a file: a calibrated machine
 
 
 def _show(report: CampaignReport) -> None:

@@ -228,7 +228,8 @@ def _publish(
     progress: Callable[[float], None],
     durable: bool,
 ) -> None:
-    """Temporary file, fsync, rename, fsync of the folder: a reader sees the old file or the new one."""
+    """Temporary file, fsync, rename, fsync of the folder: a reader sees the old file or the new one. Links stay."""
+    path = path.resolve()
     descriptor, temporary = tempfile.mkstemp(prefix=".edgert-", suffix=".tmp", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:

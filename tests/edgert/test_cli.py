@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner, Result
 
 from edgert import load
@@ -121,12 +121,41 @@ def test_pack_refuses(folder: Path, tmp_path: Path) -> None:
     model, out = folder / "model.onnx", tmp_path / "x.edge"
     assert "expected numbers such as image=1x3x224x224" in fail("pack", model, "-o", out, "--shape", "image=1xHx8")
     assert "unknown target 'moon'" in fail("pack", model, "-o", out, "--shape", "image=1x3x10x8", "--target", "moon")
-    assert "expected NAME=PIN" in fail("pack", model, "-o", out, "--pin", "b.npy")
+    assert "expected NAME=FILE" in fail("pack", model, "-o", out, "--pin", "b.npy")
+    np.save(tmp_path / "b.npy", np.ones(3, np.float32))
+    assert "no input 'c' to give a value" in fail("pack", model, "-o", out, "--pin", f"c={tmp_path / 'b.npy'}")
+    (tmp_path / "b.npy").unlink()
+    for option in ("--weight-rounding", "--activations", "--placement", "--device-code", "--cuda-route"):
+        assert f"{option[2:]} other: it is for targets with a GPU" in fail("pack", model, "-o", out, option, "other")
+    assert "--pieces: it is for --explain" in fail("pack", model, "-o", out, "--pieces")
     assert "absent.onnx" in fail("pack", tmp_path / "absent.onnx", "-o", out)
     assert "is a directory" in fail("pack", tmp_path)
     assert "the output is a folder" in fail("pack", model, "-o", tmp_path)
     assert "mkdir -p" in fail("pack", model, "-o", tmp_path / "absent" / "x.edge")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_pack_keeps_links_and_what_is_no_file(folder: Path, tmp_path: Path) -> None:
+    arguments = ("pack", folder / "two" / "model.onnx", "--no-golden", "-o")
+    os.mkfifo(tmp_path / "pipe")
+    assert "the output is no file" in fail(*arguments, tmp_path / "pipe")
+    assert (tmp_path / "pipe").is_fifo()
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link.edge").symlink_to(Path("there", "real.edge"))
+    for _ in range(2):
+        assert str(tmp_path / "link.edge") in succeed(*arguments, tmp_path / "link.edge")
+        assert (tmp_path / "link.edge").is_symlink()
+        assert read(tmp_path / "there" / "real.edge").programs
+    assert [path.name for path in (tmp_path / "there").iterdir()] == ["real.edge"]
+
+
+def test_pack_says_what_it_took_the_inputs_for(tmp_path: Path) -> None:
+    node = helper.make_node("Relu", ["x"], ["y"])
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT16, ["batch", 5]) for name in ("x", "y")]
+    graph = helper.make_graph([node], "free", ends[:1], ends[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), tmp_path / "m.onnx")
+    assert "\n  input x: float32[1,5]\n" in succeed("pack", tmp_path / "m.onnx")
+    assert "\n  input x: float32[7,5]\n" in succeed("pack", tmp_path / "m.onnx", "--shape", "x=7x5")
 
 
 def test_pack_never_replaces_the_model(folder: Path) -> None:
@@ -265,6 +294,10 @@ def test_plan(folder: Path) -> None:
     text = succeed("plan", model, *shape, "--cores", "2", "--explain", "--pieces")
     assert "runner-up" in text
     assert "core 0" in text
+    np.save(folder / "b.npy", np.ones(3, np.float32))
+    two = (folder / "two" / "model.onnx", "--cores", 1, "--json")
+    whole, pinned = (json.loads(succeed("plan", *two, *pin)) for pin in ((), ("--pin", f"b={folder / 'b.npy'}")))
+    assert pinned["plans"][0]["milliseconds"] <= whole["plans"][0]["milliseconds"]
 
 
 def test_plan_refuses(folder: Path, tmp_path: Path) -> None:
@@ -277,7 +310,10 @@ def test_plan_refuses(folder: Path, tmp_path: Path) -> None:
     assert "unknown search 'nope'; known: exact, none, rows, greedy" in fail(*plan, "--search", "nope")
     assert "unknown target 'moon'" in fail(*plan, "--target", "moon")
     assert "expected 1 to 254, got 0" in fail(*plan, "--cores", 0)
-    assert "expected 1 to 254, got 255" in fail(*plan, "--cores", 255)
+    assert "--cores: expected 1 to 254, got 255" in fail(*plan, "--cores", 255)
+    assert "got 100000" in fail(*plan, "--cores", 100000)
+    assert "--pieces: it is for --explain" in fail(*plan, "--pieces")
+    assert "no input 'c' to give a value" in fail(*plan, "--pin", f"c={folder / 'b.npy'}")
     assert "--cores: expected numbers such as 1,2,4, got 'two'" in fail(*plan, "--cores", "two")
     assert "absent.onnx" in fail("plan", tmp_path / "absent.onnx")
 

@@ -67,9 +67,10 @@ def test_measures_and_goes_on(model: Path, pretended: Device) -> None:
     assert first["measured"] == len(pretended.asked) > 5
     again = tune(model)
     assert (again["measured"], again["recorded"]) == (0, first["measured"])
-    text, _ = run("tune", model, "--records", model.parent / "records", "--shape", "image=1x3x16x8", "--cores", "1,2")
+    arguments = ("--records", model.parent / "records", "--shape", "image=1x3x16x8", "--cores", "1,2")
+    text, told = run("tune", model, *arguments)
     assert f"known before {first['measured']}, left 0" in text
-    assert str(model.parent / "records") in text
+    assert str(model.parent / "records") in told
 
 
 def test_interrupted_it_says_how_to_go_on(model: Path, pretended: Device) -> None:
@@ -166,6 +167,9 @@ def test_records_of_other_devices_are_used_only_if_asked_for(model: Path, preten
     assert "conv_im2col_caffe" in kernels(tmp_path / "board")
     told = run("pack", model, *arguments, "-o", tmp_path / "x", "--device", "unheard of", code=2)[1]
     assert "some board" in told
+    with Records(tmp_path / "theirs") as theirs:  # a GPU beside such a board
+        theirs.store(Record("a GPU, some board", "sm_62 f32 cubin", "l2", "signature", 1.0, 0.0, 1, ""))
+    assert "some board" in run("pack", model, *arguments, "-o", tmp_path / "board", "--device", "some board")[1]
 
 
 def test_calibrated_machines_are_used(model: Path, tmp_path: Path) -> None:
@@ -181,6 +185,20 @@ def test_calibrated_machines_are_used(model: Path, tmp_path: Path) -> None:
         for name in ("plain", "slow")
     ]
     assert cores == [{0, 1}, {0}]
+
+
+def test_plans_are_for_this_machine_as_it_was_calibrated(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, shape = this_device(), ("--shape", "image=1x3x16x8")
+    machine = replace(Machine.load("zen4-server"), description="as it was measured")
+    with Records(tmp_path / "records", create=True) as file:
+        file.calibrate(Calibration(here.fingerprint, here.core, machine.to_toml(), ""))
+    monkeypatch.setenv("EDGERT_RECORDS", str(tmp_path / "records"))
+    assert "as it was measured" in run("plan", model, *shape, "--cores", 1)[0]
+    assert "as it was measured" not in run("plan", model, *shape, "--cores", 1, "--machine", "zen4-server")[0]
+    monkeypatch.setenv("EDGERT_RECORDS", str(tmp_path / "none"))
+    assert "as it was measured" not in run("plan", model, *shape, "--cores", 1)[0]
 
 
 def test_calibrate_keeps_the_machine_that_was_found(
@@ -202,7 +220,9 @@ def test_calibrate_keeps_the_machine_that_was_found(
         text = file.machine(here.fingerprint, here.core)
     assert text is not None
     assert Machine.parse(text, "").barrier_seconds == 0.125
-    assert "barrier_seconds = 0.125" in run("tune", "--calibrate", "--records", tmp_path / "records")[0]
+    printed, told = run("tune", "--calibrate", "--records", tmp_path / "records")
+    assert Machine.parse(printed, "").barrier_seconds == 0.125  # as it is: a file for --machine
+    assert str(tmp_path / "records") in told
     other = "cpu-aarch64" if here.arch == "x86_64" else "cpu-x86_64"
     assert here.arch in run("tune", "--calibrate", "--target", other, "--records", tmp_path / "x", code=2)[1]
 

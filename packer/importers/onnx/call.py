@@ -128,7 +128,7 @@ class Call:
         direct = sources[0] if sources and (parameters or sources == [tensor.name]) else None
         hint = "its shape depends on data; give static input shapes (--shape NAME=...) or simplify the model"
         if direct is not None:
-            hint = f"pin it: --pin {direct}=VALUES, or give static input shapes (--shape NAME=...)"
+            hint = f"pin it: --pin {direct}=FILE.npy, or give static input shapes (--shape NAME=...)"
         raise self.error(
             f"{role} is not known at pack time",
             expected="a constant",

@@ -1,14 +1,15 @@
-"""Static shapes for the inputs of a graph: declared, pinned by the user, or a batch of one."""
+"""Types of the inputs of a graph: shapes as declared, pinned by the user, or a batch of one; all floats are float32."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import onnx
 
 from packer.errors import ModelError
 from packer.importers.onnx.numeric import carried_type, element_name, is_native
-from packer.ir import TensorType
+from packer.ir import DType, TensorType
 
 __all__ = ["check_output", "input_types"]
 
@@ -41,18 +42,21 @@ def check_output(info: onnx.ValueInfoProto) -> None:
     if kind not in (None, "tensor_type"):
         raise ModelError(f"output '{info.name}' is no tensor", expected="a tensor", got=kind.removesuffix("_type"))
     element = info.type.tensor_type.elem_type
-    if element and not is_native(element):
-        raise _bad_type("output", info.name, element)
+    if element:
+        _element_type("output", info.name, element)
 
 
-def _bad_type(what: str, name: str, element: int) -> ModelError:
-    hint = "convert the model to float32" if carried_type(element) else "cut that part off the model"
-    return ModelError(
-        f"{what} '{name}' has an element type that is not supported",
-        expected="float32, an integer type or bool",
-        got=element_name(element),
-        hint=hint,
-    )
+def _element_type(what: str, name: str, element: int) -> DType:
+    """What an input or output holds: as the model says, or float32 for another type of floats."""
+    dtype = carried_type(element)
+    if dtype is None or not (is_native(element) or dtype.is_float):
+        raise ModelError(
+            f"{what} '{name}' has an element type that is not supported",
+            expected="floats, integers of 8 bits and more, or bool",
+            got=element_name(element),
+            hint="cut that part off the model",
+        )
+    return dtype
 
 
 def _known(dim: onnx.TensorShapeProto.Dimension) -> int | None:
@@ -67,7 +71,7 @@ def _declared(info: onnx.ValueInfoProto) -> str:
 def _bind(info: onnx.ValueInfoProto, shape: tuple[int, ...], bound: dict[str, int]) -> None:
     """Check a pinned shape against the declaration and note the symbols it gives values to."""
     got = "x".join(map(str, shape))
-    fits = all(size >= 0 for size in shape)
+    fits = all(isinstance(size, int | np.integer) and size >= 0 for size in shape)
     if info.type.tensor_type.HasField("shape"):
         dims = info.type.tensor_type.shape.dim
         fits = fits and len(dims) == len(shape)
@@ -96,10 +100,7 @@ def _type(info: onnx.ValueInfoProto, pinned: tuple[int, ...] | None, bound: Mapp
         raise ModelError(
             f"input '{info.name}' is no tensor", expected="a tensor", got=(kind or "nothing").removesuffix("_type")
         )
-    element = info.type.tensor_type.elem_type
-    dtype = carried_type(element)
-    if dtype is None or not is_native(element):
-        raise _bad_type("input", info.name, element)
+    dtype = _element_type("input", info.name, info.type.tensor_type.elem_type)
     if pinned is not None:
         return TensorType(dtype, tuple(map(int, pinned)))
     if not info.type.tensor_type.HasField("shape"):

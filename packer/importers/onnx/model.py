@@ -13,6 +13,7 @@ from packer.importers.onnx import handlers as handlers
 from packer.importers.onnx.builder import Builder, Tensor
 from packer.importers.onnx.inputs import check_output, input_types
 from packer.importers.onnx.load import load, opsets_of
+from packer.importers.onnx.numeric import dtype_of
 from packer.importers.onnx.tensors import Store
 from packer.importers.onnx.walk import Scope, Walker
 from packer.ir import Graph, TensorType
@@ -29,13 +30,17 @@ def import_onnx(
     """The model as a validated graph with static shapes, all constant parts folded.
 
     `shapes` gives inputs a shape (all of its dimensions); an unknown first dimension is 1 otherwise. `constants` gives
-    inputs a value, which makes them no inputs any more. Raises UnsupportedOperators listing everything that cannot be
+    inputs a value, which makes them no inputs any more. Inputs and outputs that are floats of another type (float16,
+    bfloat16, float64) become float32. Raises UnsupportedOperators listing everything that cannot be
     packed, or ModelError for anything else that is wrong. https://onnx.ai/onnx/repo-docs/IR.html
     """
     model, folder = load(path_or_model)
     graph, pins = model.graph, dict(constants or {})
     stored = {tensor.name for tensor in graph.initializer} | {sparse.values.name for sparse in graph.sparse_initializer}
     inputs = [info for info in graph.input if info.name not in stored]
+    for name in pins.keys() - {info.name for info in inputs}:
+        known = ", ".join(info.name for info in inputs) or "no inputs"
+        raise ModelError(f"there is no input '{name}' to give a value", expected=known, got=name)
     types = input_types(inputs, {**(shapes or {}), **{name: np.shape(value) for name, value in pins.items()}})
     for info in graph.output:
         check_output(info)
@@ -104,11 +109,14 @@ def _names(graph: onnx.GraphProto) -> set[str]:
 
 
 def _pinned(name: str, value: np.ndarray, type: TensorType) -> np.ndarray:
-    if np.asarray(value).dtype != type.dtype.numpy:
+    value, given = np.asarray(value), dtype_of(np.asarray(value))
+    if given is not None and given.is_float and type.dtype.is_float:
+        value = value.astype(np.float32)
+    if value.dtype != type.dtype.numpy:
         raise ModelError(
             f"the value given for input '{name}' has another element type",
             expected=type.dtype.numpy.name,
-            got=np.asarray(value).dtype.name,
+            got=value.dtype.name,
         )
     return np.array(value)
 

@@ -79,13 +79,29 @@ def test_pinned_values_are_constants() -> None:
     assert graph.type("y0").shape == (2, 3)
     with pytest.raises(ModelError, match="another element type"):
         import_onnx(built, constants={"x1": np.array([2, 3], np.int32)})
-    with pytest.raises(ModelError, match="no input 'q'"):
+    with pytest.raises(ModelError, match="no input 'q' to give a value"):
         import_onnx(built, constants={"q": feeds["x1"]})
     with pytest.raises(ModelError, match="does not fit"):
         import_onnx(built, constants={"x1": np.array([1, 2, 3])})
 
 
-@pytest.mark.parametrize("element", [TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.STRING])
+@pytest.mark.parametrize("element", [TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16])
+def test_floats_of_any_type_come_in_and_go_out_in_float32(element: int) -> None:
+    dtype = helper.tensor_dtype_to_np_dtype(element)
+    x, w = noise(2, 3), noise(3, 4).astype(dtype)
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    built = model([node], [info("x", element, [2, 3])], [info("y", element, None)], initializers={"w": w})
+    graph = import_onnx(built)
+    assert graph.type("x").dtype == graph.type("y").dtype == DType.F32
+    (got,) = run(graph, {"x": x})
+    assert got.dtype == F32
+    np.testing.assert_allclose(got, x.astype(np.float64) @ w.astype(np.float64), rtol=1e-5, atol=1e-6)
+    pinned = import_onnx(built, constants={"x": x.astype(dtype)})
+    assert pinned.inputs == ()
+    np.testing.assert_allclose(pinned.constant("y"), x.astype(dtype).astype(F32) @ w.astype(F32), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("element", [TensorProto.STRING, TensorProto.INT4, TensorProto.COMPLEX64])
 def test_inputs_and_outputs_of_other_types(element: int) -> None:
     with pytest.raises(ModelError, match="input 'x' has an element type"):
         import_onnx(relu([3], element))
