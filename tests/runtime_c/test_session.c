@@ -286,6 +286,50 @@ static void profiles_cores(void) {
   }
 }
 
+/* NULL where an object or a result belongs. */
+static void nothing_given(void) {
+  fixture *f = open_fixture(1, NULL);
+  edgert_session *none = NULL, *s = f->session;
+  edgert_tensor_info tensor;
+  int64_t shape[EDGERT_MAX_RANK];
+  const void *data;
+  size_t bytes;
+  float x[1] = {0};
+  const edgert_status found[] = {
+      edgert_session_run(none),
+      edgert_session_run_async(none, NULL),
+      edgert_session_order(none, NULL, NULL),
+      edgert_session_describe(none, &(edgert_session_info){0}),
+      edgert_session_describe(s, NULL),
+      edgert_session_input(none, 0, &tensor),
+      edgert_session_input(s, 0, NULL),
+      edgert_session_output(none, 0, &tensor),
+      edgert_session_output(s, 0, NULL),
+      edgert_session_output_shape(none, 0, shape),
+      edgert_session_output_shape(s, 0, NULL),
+      edgert_session_bind_input(none, 0, x, sizeof x),
+      edgert_session_bind_output(none, 0, x, sizeof x),
+      edgert_session_bind_device_input(none, 0, x, sizeof x),
+      edgert_session_bind_device_output(none, 0, x, sizeof x),
+      edgert_session_profile(none, NULL, NULL),
+      edgert_session_golden(none, 0, &(edgert_golden_info){0}),
+      edgert_session_golden(s, 0, NULL),
+      edgert_session_golden_input(none, 0, 0, &data, &bytes),
+      edgert_session_golden_input(s, 0, 0, NULL, &bytes),
+      edgert_session_golden_output(s, 0, 0, &data, NULL),
+      edgert_bundle_describe(NULL, &(edgert_bundle_info){0}),
+      edgert_bundle_describe(bundle, NULL),
+      edgert_bundle_program(NULL, 0, &(edgert_program_info){0}),
+      edgert_bundle_program(bundle, 0, NULL),
+  };
+  for (size_t i = 0; i < sizeof found / sizeof *found; i++) CHECK(found[i] == EDGERT_ERROR_INVALID_ARGUMENT);
+  CHECK(strstr(edgert_last_error(), "out") != NULL && strstr(edgert_last_error(), "NULL") != NULL);
+  CHECK(edgert_session_input_count(NULL) == 0 && edgert_session_output_count(NULL) == 0);
+  CHECK(edgert_bundle_program_count(NULL) == 0);
+  edgert_bundle_close(NULL);
+  close_fixture(f);
+}
+
 int main(int count, char **arguments) {
   CHECK(count == 2);
   CHECK(edgert_bundle_open(golden_path(arguments, "session.edge"), NULL, &bundle) == EDGERT_OK);
@@ -294,6 +338,7 @@ int main(int count, char **arguments) {
   RUN(chooses);
   RUN(library);
   RUN(refusals);
+  RUN(nothing_given);
   RUN(bindings);
   RUN(results);
   RUN(odd_buffers);

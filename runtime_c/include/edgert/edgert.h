@@ -8,8 +8,9 @@
  *   edgert_session_bind_output(session, 0, scores, sizeof scores);
  *   while (next_frame(pixels)) edgert_session_run(session);
  *
- * Calls return EDGERT_OK (0) or an error; edgert_last_error() then says what, where, expected, got and what to do. Objects
- * are not thread-safe by themselves: use one session per thread, over one shared bundle. */
+ * Calls return EDGERT_OK (0) or an error; edgert_last_error() then says what, where, expected, got and what to do. A NULL
+ * where an object or a result belongs is an invalid argument; counts are 0 then, and closing it does nothing. Objects are not
+ * thread-safe by themselves: use one session per thread, over one shared bundle. */
 #ifndef EDGERT_EDGERT_H
 #define EDGERT_EDGERT_H
 

@@ -17,6 +17,11 @@ ert_text ert_format(const char *format, ...) __attribute__((format(printf, 1, 2)
 edgert_status ert_fail(edgert_status status, const char *where, const char *expected, const char *got)
     __attribute__((cold));
 
+/* Proves that a caller gave a pointer, his argument `name`. */
+static inline edgert_status ert_expect(const void *pointer, const char *name) {
+  return pointer ? EDGERT_OK : ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, name, "a pointer", "NULL");
+}
+
 /* Returns from the calling function if the expression gives an error. */
 #define ERT_TRY(expression)                                 \
   do {                                                      \

@@ -62,9 +62,9 @@ static edgert_status open_bytes(const void *data, size_t bytes, ert_mapping mapp
 }
 
 edgert_status edgert_bundle_open(const char *path, const edgert_open_options *given, edgert_bundle **out) {
-  if (!out) return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, "out", "a pointer", "NULL");
+  ERT_TRY(ert_expect(out, "out"));
   *out = NULL;
-  if (!path) return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, "path", "a text", "NULL");
+  ERT_TRY(ert_expect(path, "path"));
   edgert_open_options options;
   ERT_TRY(read_options(given, &options));
   ert_mapping mapping;
@@ -74,9 +74,9 @@ edgert_status edgert_bundle_open(const char *path, const edgert_open_options *gi
 
 edgert_status edgert_bundle_open_memory(const void *data, size_t bytes, const edgert_open_options *given,
                                         edgert_bundle **out) {
-  if (!out) return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, "out", "a pointer", "NULL");
+  ERT_TRY(ert_expect(out, "out"));
   *out = NULL;
-  if (!data && bytes > 0) return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, "data", "a pointer", "NULL");
+  if (bytes > 0) ERT_TRY(ert_expect(data, "data"));
   if ((uintptr_t)data % ERT_ALIGNMENT != 0)
     return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, "data", "a multiple of 64", ert_format("%p", data).s);
   edgert_open_options options;
@@ -92,6 +92,8 @@ void edgert_bundle_close(edgert_bundle *bundle) {
 }
 
 edgert_status edgert_bundle_describe(const edgert_bundle *bundle, edgert_bundle_info *out) {
+  ERT_TRY(ert_expect(bundle, "bundle"));
+  ERT_TRY(ert_expect(out, "out"));
   ert_vector segments = ert_items(bundle->root, ERT_FIELD_BUNDLE_SEGMENTS);
   *out = (edgert_bundle_info){
       .model = ert_string(bundle->root, ERT_FIELD_BUNDLE_MODEL),
@@ -106,5 +108,5 @@ edgert_status edgert_bundle_describe(const edgert_bundle *bundle, edgert_bundle_
 }
 
 uint32_t edgert_bundle_program_count(const edgert_bundle *bundle) {
-  return ert_items(bundle->root, ERT_FIELD_BUNDLE_PROGRAMS).count;
+  return bundle ? ert_items(bundle->root, ERT_FIELD_BUNDLE_PROGRAMS).count : 0;
 }

@@ -106,19 +106,23 @@ static edgert_status bind_device(edgert_session *session, ert_binding *bindings,
 static void *writable(const void *data) { return (void *)(uintptr_t)data; } /* no step writes an input, as verified */
 
 edgert_status edgert_session_bind_input(edgert_session *session, uint32_t index, const void *data, size_t bytes) {
+  ERT_TRY(ert_expect(session, "session"));
   return bind(session, session->plan->inputs, session->plan->n_inputs, index, writable(data), bytes);
 }
 
 edgert_status edgert_session_bind_output(edgert_session *session, uint32_t index, void *data, size_t bytes) {
+  ERT_TRY(ert_expect(session, "session"));
   return bind(session, session->plan->outputs, session->plan->n_outputs, index, data, bytes);
 }
 
 edgert_status edgert_session_bind_device_input(edgert_session *session, uint32_t index, const void *data,
                                                size_t bytes) {
+  ERT_TRY(ert_expect(session, "session"));
   return bind_device(session, session->plan->inputs, session->plan->n_inputs, index, writable(data), bytes);
 }
 
 edgert_status edgert_session_bind_device_output(edgert_session *session, uint32_t index, void *data, size_t bytes) {
+  ERT_TRY(ert_expect(session, "session"));
   return bind_device(session, session->plan->outputs, session->plan->n_outputs, index, data, bytes);
 }
 

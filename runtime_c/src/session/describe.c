@@ -24,6 +24,8 @@ static uint32_t slow_steps(const ert_plan *plan) {
 }
 
 edgert_status edgert_session_describe(const edgert_session *session, edgert_session_info *out) {
+  ERT_TRY(ert_expect(session, "session"));
+  ERT_TRY(ert_expect(out, "out"));
   uint32_t threads = ert_pool_workers(session->pool);
   *out = (edgert_session_info){
       .target = session->target,
@@ -42,9 +44,9 @@ edgert_status edgert_session_describe(const edgert_session *session, edgert_sess
   return EDGERT_OK;
 }
 
-uint32_t edgert_session_input_count(const edgert_session *session) { return session->plan->n_inputs; }
+uint32_t edgert_session_input_count(const edgert_session *session) { return session ? session->plan->n_inputs : 0; }
 
-uint32_t edgert_session_output_count(const edgert_session *session) { return session->plan->n_outputs; }
+uint32_t edgert_session_output_count(const edgert_session *session) { return session ? session->plan->n_outputs : 0; }
 
 static edgert_status describe(const ert_binding *bindings, uint32_t count, uint32_t index, edgert_tensor_info *out) {
   if (index >= count)
@@ -63,14 +65,20 @@ static edgert_status describe(const ert_binding *bindings, uint32_t count, uint3
 }
 
 edgert_status edgert_session_input(const edgert_session *session, uint32_t index, edgert_tensor_info *out) {
+  ERT_TRY(ert_expect(session, "session"));
+  ERT_TRY(ert_expect(out, "out"));
   return describe(session->plan->inputs, session->plan->n_inputs, index, out);
 }
 
 edgert_status edgert_session_output(const edgert_session *session, uint32_t index, edgert_tensor_info *out) {
+  ERT_TRY(ert_expect(session, "session"));
+  ERT_TRY(ert_expect(out, "out"));
   return describe(session->plan->outputs, session->plan->n_outputs, index, out);
 }
 
 edgert_status edgert_session_output_shape(const edgert_session *session, uint32_t index, int64_t *shape) {
+  ERT_TRY(ert_expect(session, "session"));
+  ERT_TRY(ert_expect(shape, "shape"));
   edgert_tensor_info info;
   ERT_TRY(edgert_session_output(session, index, &info));
   const ert_binding *output = &session->plan->outputs[index];

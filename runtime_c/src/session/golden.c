@@ -30,6 +30,8 @@ static edgert_status expect_names(ert_vector arrays, const ert_binding *bindings
 }
 
 edgert_status edgert_session_golden(const edgert_session *session, uint32_t sample, edgert_golden_info *out) {
+  ERT_TRY(ert_expect(session, "session"));
+  ERT_TRY(ert_expect(out, "out"));
   ert_table golden = NULL;
   ERT_TRY(find_sample(session, sample, &golden));
   const ert_plan *plan = session->plan;
@@ -89,6 +91,9 @@ static edgert_status find_array(const edgert_session *session, uint32_t sample, 
 
 edgert_status edgert_session_golden_input(const edgert_session *session, uint32_t sample, uint32_t index,
                                           const void **data, size_t *bytes) {
+  ERT_TRY(ert_expect(session, "session"));
+  ERT_TRY(ert_expect(bytes, "bytes"));
+  ERT_TRY(ert_expect(data, "data"));
   const ert_plan *plan = session->plan;
   ERT_TRY(find_array(session, sample, ERT_FIELD_GOLDEN_INPUTS, plan->inputs, plan->n_inputs, index, data, bytes));
   if (*data) return EDGERT_OK;
@@ -98,6 +103,9 @@ edgert_status edgert_session_golden_input(const edgert_session *session, uint32_
 
 edgert_status edgert_session_golden_output(const edgert_session *session, uint32_t sample, uint32_t index,
                                            const void **data, size_t *bytes) {
+  ERT_TRY(ert_expect(session, "session"));
+  ERT_TRY(ert_expect(bytes, "bytes"));
+  ERT_TRY(ert_expect(data, "data"));
   const ert_plan *plan = session->plan;
   return find_array(session, sample, ERT_FIELD_GOLDEN_OUTPUTS, plan->outputs, plan->n_outputs, index, data, bytes);
 }

@@ -284,9 +284,9 @@ static edgert_status build(edgert_session *session, const edgert_bundle *bundle,
 
 edgert_status edgert_session_open(const edgert_bundle *bundle, const edgert_session_options *given,
                                   edgert_session **out) {
-  if (!out) return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, "out", "a pointer", "NULL");
+  ERT_TRY(ert_expect(out, "out"));
   *out = NULL;
-  if (!bundle) return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, "bundle", "an open bundle", "NULL");
+  ERT_TRY(ert_expect(bundle, "bundle"));
   edgert_session_options options;
   ERT_TRY(read_options(given, &options));
   void *memory;

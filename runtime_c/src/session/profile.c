@@ -3,6 +3,7 @@
 #include "session/session.h"
 
 edgert_status edgert_session_profile(edgert_session *session, edgert_profile_hook hook, void *user) {
+  ERT_TRY(ert_expect(session, "session"));
   ert_free(session->profile);
   session->profile = NULL;
   if (session->device) ert_device_stepwise(session->device, hook != NULL);

@@ -69,6 +69,7 @@ static edgert_status finish(edgert_session *session) {
 }
 
 edgert_status edgert_session_run(edgert_session *session) {
+  ERT_TRY(ert_expect(session, "session"));
   ERT_TRY(ert_session_check_bindings(session));
   if (session->device)
     ERT_TRY(run_on_device(session, ert_device_stream(session->device), true));
@@ -84,6 +85,7 @@ static edgert_status expect_device(const edgert_session *session) {
 }
 
 edgert_status edgert_session_run_async(edgert_session *session, void *stream) {
+  ERT_TRY(ert_expect(session, "session"));
   ERT_TRY(expect_device(session));
   ERT_TRY(ert_session_check_bindings(session));
   ERT_TRY(run_on_device(session, stream, false));
@@ -91,6 +93,7 @@ edgert_status edgert_session_run_async(edgert_session *session, void *stream) {
 }
 
 edgert_status edgert_session_order(edgert_session *session, void *before, void *after) {
+  ERT_TRY(ert_expect(session, "session"));
   ERT_TRY(expect_device(session));
   return ert_device_order(session->device, before, after);
 }

@@ -58,6 +58,8 @@ edgert_status ert_program_runnable(const edgert_bundle *bundle, uint32_t index, 
 }
 
 edgert_status edgert_bundle_program(const edgert_bundle *bundle, uint32_t index, edgert_program_info *out) {
+  ERT_TRY(ert_expect(bundle, "bundle"));
+  ERT_TRY(ert_expect(out, "out"));
   ert_vector programs = ert_items(bundle->root, ERT_FIELD_BUNDLE_PROGRAMS);
   if (index >= programs.count)
     return ert_fail(EDGERT_ERROR_INVALID_ARGUMENT, "index", ert_format("below %" PRIu32, programs.count).s,
