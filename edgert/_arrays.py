@@ -112,7 +112,8 @@ def _usable(array: Array) -> bool:
 
 
 def _type_text(dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
-    return f"{dtype.name}[{','.join(map(str, shape))}]"
+    order = "" if dtype.isnative else " in the other byte order"
+    return f"{dtype.name}[{','.join(map(str, shape))}]{order}"
 
 
 def _view(side: str, info: TensorInfo, value: Any, stream: int | None) -> Array | DeviceArray:

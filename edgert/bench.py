@@ -41,8 +41,9 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class BenchResult:
-    """What `bench` measured. `peak_bytes` is the most memory the process ever had resident, Python and numpy included;
-    `grown_bytes` how much of it came with opening and running the bundle."""
+    """What `bench` measured. `peak_bytes` is the most memory that the process had resident before the counted runs,
+    which take none; Python and numpy are included. `grown_bytes` is how much of it came with opening and running the
+    bundle."""
 
     session: SessionDescription
     open_ms: float
@@ -84,8 +85,8 @@ def bench(
         first = measure(session, runs=1)[0]
         if warmup > 1:
             measure(session, runs=warmup - 1)
-        steady = Latency.of(measure(session, runs, duration, progress))
         peak = peak_memory()
+        steady = Latency.of(measure(session, runs, duration, progress))
         return BenchResult(session.describe(), opened * 1e3, first * 1e3, steady, peak, peak - before)
 
 

@@ -54,7 +54,8 @@ def to_input(
         raise InvalidArgumentError(f"input '{info.name}': expected {expected}, got {list(pixels.shape)}")
     for name, numbers in (("mean", mean), ("std", std)):
         if len(numbers) not in (1, channels):
-            raise InvalidArgumentError(f"{name}: expected 1 or {channels} numbers, got {len(numbers)}")
+            expected = "1 number" if channels == 1 else f"1 or {channels} numbers"
+            raise InvalidArgumentError(f"{name}: expected {expected}, got {len(numbers)}")
     if not all(std):
         raise InvalidArgumentError(f"std: expected numbers other than 0, got {', '.join(map(str, std))}")
     values = pixels[..., ::-1] if bgr else pixels

@@ -117,6 +117,8 @@ class Session:
         self._handle = ctypes.c_void_p()
         self._bundle, self._options = bundle, (target, threads, isa, device)
         library = _native.library()
+        if not isinstance(target, str | None):
+            raise InvalidArgumentError(f"target: expected a name, got {target!r}")
         if isa is not None and isa not in _native.isas():
             raise InvalidArgumentError(f"isa: expected one of {', '.join(_native.isas())}, got {isa!r}")
         options = _session_options(target, threads, isa, device)
@@ -137,6 +139,7 @@ class Session:
         self._borrowed: list[HostArray | DeviceArray] = []  # by the last run, which may still be going on
         self._dynamic = [k for k, info in enumerate(self.outputs) if info.dynamic]
         self._hook: Any = None
+        self._raised: list[Exception] = []  # by the hook, while the library called it
 
     def run(self, *inputs: Any, stream: Any = None) -> dict[str, Any]:
         """Runs the network once: `run({"name": array, ...})`, `run(array, ...)` in the order of `inputs`, or `run()`
@@ -154,6 +157,8 @@ class Session:
             with self._lock:
                 if status := self._run(self._handle):
                     _native.check(status)
+                if self._raised:
+                    raise self._raised.pop()
                 return self._trimmed(self._result) if self._dynamic else self._result.copy()
         handle = None if stream is None else self._given_stream(stream)
         return self._run_with(self._by_name(inputs, self._stream if handle is None else handle), handle)
@@ -204,12 +209,21 @@ class Session:
         )
 
     def profile(self, hook: Callable[[StepTime], None] | None) -> None:
-        """After every run, calls `hook` for every step in the order of the program, until called with None."""
+        """After every run, calls `hook` for every step in the order of the program, until called with None. The first
+        exception that it raises comes out of `run`, and it is not called again for that run."""
+        if hook is not None and not callable(hook):
+            raise InvalidArgumentError(f"hook: expected a function of a StepTime or None, got {hook!r}")
 
         def report(_: object, event: Any) -> None:
+            if self._raised:
+                return
             e = event.contents
             node = e.node.decode("utf-8", "replace")
-            hook(StepTime(e.step, e.core, e.kernel.decode(), node, e.begin_ns, e.end_ns, e.busy_ns))  # type: ignore[misc]
+            time = StepTime(e.step, e.core, e.kernel.decode(), node, e.begin_ns, e.end_ns, e.busy_ns)
+            try:
+                hook(time)  # type: ignore[misc]
+            except Exception as error:
+                self._raised = [error]
 
         with self._lock:
             self._require_open()
@@ -327,6 +341,8 @@ class Session:
                     self._follow([*given.values(), *bound["input"], *bound["output"]], stream)
                 if stream is None:
                     _native.check(self._run(self._handle))
+                    if self._raised:
+                        raise self._raised.pop()
                 else:
                     _native.call("edgert_session_run_async", self._handle, stream)
                 self._borrowed = list(given.values())

@@ -95,7 +95,8 @@ def read_array(path: Path, name: str) -> Array:
     if path.suffix == ".npz":
         with _holding(path, "numbers that numpy.savez wrote"), np.load(path, allow_pickle=False) as archive:
             if name not in archive.files and len(archive.files) != 1:
-                raise InvalidArgumentError(f"{path}: expected an array '{name}', got {', '.join(archive.files)}")
+                got = ", ".join(archive.files) or "no arrays"
+                raise InvalidArgumentError(f"{path}: expected an array '{name}', got {got}")
             chosen: Array = archive[name if name in archive.files else archive.files[0]]
             return chosen
     if path.suffix == ".pb":

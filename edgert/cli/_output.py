@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-__all__ = ["print_json", "print_table", "size"]
+if TYPE_CHECKING:
+    from edgert.session import SessionDescription
+
+__all__ = ["print_json", "print_table", "ran", "size"]
 
 
 def print_json(value: Any) -> None:
@@ -41,6 +44,12 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: str
             for title, cell, width in zip(header, row, widths, strict=True)
         )
         typer.echo((" " * indent + "  ".join(cells)).rstrip())
+
+
+def ran(used: SessionDescription) -> str:
+    """Which program ran, and how."""
+    device = f", on {used.device}" if used.device else ""
+    return f"{used.target}, cores {used.cores}, {used.isa}, threads {used.threads}, {used.steps} steps{device}"
 
 
 def size(count: float) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,18 +16,26 @@ if TYPE_CHECKING:
 
 __all__ = ["Reference", "open_reference"]
 
+_ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-8}  # relative errors of values
+
 
 @dataclass(frozen=True, slots=True)
 class Reference:
     """An ONNX model ready to run elsewhere."""
 
     name: str
-    inputs: tuple[str, ...]
+    inputs: Mapping[str, str]  # the element type of each, as ONNX calls it: "float16", "double"
     outputs: tuple[str, ...]
     evaluate: Callable[[dict[str, Array]], Sequence[Any]]
 
+    @property
+    def rounding(self) -> float:
+        """The relative error that the model makes of each value, as its inputs are halves; 0 if they are not."""
+        return max((_ROUNDING.get(type, 0.0) for type in self.inputs.values()), default=0.0)
+
     def run(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """The outputs by name. Raises InvalidArgumentError if an input has no array."""
+        """The outputs by name; floats come and go in float32, as in bundles, whatever the model's are. Raises
+        InvalidArgumentError if an input has no array, or if the model does not run."""
         import numpy as np
 
         missing = [name for name in self.inputs if name not in arrays]
@@ -35,8 +44,9 @@ class Reference:
                 f"the model's input '{missing[0]}' is no input of the bundle\n"
                 f"If packing made it a constant, give its value again: --pin {missing[0]}=FILE"
             )
-        results = self.evaluate({name: arrays[name] for name in self.inputs})
-        return {name: np.asarray(result) for name, result in zip(self.outputs, results, strict=True)}
+        with _explained("expected a model, and inputs for it,", self.name):
+            results = self.evaluate({name: _given(arrays[name], type) for name, type in self.inputs.items()})
+        return {name: _single(np.asarray(result)) for name, result in zip(self.outputs, results, strict=True)}
 
 
 def open_reference(model: Path, which: str) -> Reference:
@@ -47,13 +57,37 @@ def open_reference(model: Path, which: str) -> Reference:
         raise InvalidArgumentError(f"{model}: expected an ONNX model, got no such file")
     if which == "auto":
         which = "onnx" if importlib.util.find_spec("onnxruntime") is None else "onnxruntime"
-    try:
+    with _explained(f"{model}: expected an ONNX model", which):
         return _onnx(model) if which == "onnx" else _onnxruntime(model)
+
+
+@contextmanager
+def _explained(expected: str, engine: str) -> Iterator[None]:
+    """Whatever an engine raises becomes an error that says what it says."""
+    try:
+        yield
     except ModuleNotFoundError:
         raise
     except Exception as error:  # of whatever classes theirs are
         reason = str(error).partition("\n")[0] or type(error).__name__
-        raise InvalidArgumentError(f"{model}: expected an ONNX model that {which} can run\ngot: {reason}") from error
+        raise InvalidArgumentError(f"{expected} that {engine} can run\ngot: {reason}") from error
+
+
+def _given(array: Array, type: str) -> Array:
+    """An array in the model's element type, if that is another one of floats."""
+    import onnx
+
+    names = {"double": "DOUBLE", "float16": "FLOAT16", "bfloat16": "BFLOAT16"}
+    if type not in names:
+        return array
+    return array.astype(onnx.helper.tensor_dtype_to_np_dtype(onnx.TensorProto.DataType.Value(names[type])))
+
+
+def _single(array: Array) -> Array:
+    """Floats of another type in float32."""
+    import numpy as np
+
+    return array if array.dtype.kind in "biu" else array.astype(np.float32, copy=False)
 
 
 def _onnxruntime(model: Path) -> Reference:
@@ -62,7 +96,7 @@ def _onnxruntime(model: Path) -> Reference:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    inputs = tuple(value.name for value in session.get_inputs())
+    inputs = {value.name: value.type.removeprefix("tensor(").removesuffix(")") for value in session.get_inputs()}
     outputs = tuple(value.name for value in session.get_outputs())
     name = f"onnxruntime {onnxruntime.__version__}"
     return Reference(name, inputs, outputs, lambda arrays: session.run(list(outputs), arrays))
@@ -74,7 +108,11 @@ def _onnx(model: Path) -> Reference:
 
     proto = onnx.load(str(model))
     initialised = {tensor.name for tensor in proto.graph.initializer}
-    inputs = tuple(value.name for value in proto.graph.input if value.name not in initialised)
+    inputs = {
+        value.name: onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type).lower()
+        for value in proto.graph.input
+        if value.name not in initialised
+    }
     outputs = tuple(value.name for value in proto.graph.output)
     evaluator = ReferenceEvaluator(proto)
     return Reference(f"onnx {onnx.__version__}", inputs, outputs, lambda arrays: evaluator.run(list(outputs), arrays))

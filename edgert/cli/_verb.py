@@ -16,7 +16,13 @@ __all__ = ["Root", "Verb"]
 _MOST_LINES = 4
 _DEBUG = "--debug"
 _PACK = "'edgert[pack]'"
-_PACKAGES = {"sklearn": "'edgert[demo]'", "onnxruntime": "onnxruntime", "distributed": "'edgert[cluster]'"}
+_OF_VERBS = {"demo": "'edgert[demo]'"}
+_PACKAGES = {
+    "sklearn": "'edgert[demo]'",
+    "PIL": "pillow",
+    "onnxruntime": "onnxruntime",
+    "distributed": "'edgert[cluster]'",
+}
 
 
 class Root(TyperGroup):
@@ -49,7 +55,7 @@ class Verb(TyperCommand):
             if ctx.find_root().params["debug"]:
                 traceback.print_exc()
             else:
-                typer.echo(_render(error), err=True)
+                typer.echo(_render(error, ctx.command.name), err=True)
             raise typer.Exit(2) from None
 
 
@@ -58,15 +64,16 @@ def _unadorned(text: str) -> str:
     return re.sub(r"\{(\w+)\}| <\w+>", r"\1", text)
 
 
-def _render(error: Exception) -> str:
-    """The error as text of at most four lines."""
+def _render(error: Exception, verb: str) -> str:
+    """The error of a verb as text of at most four lines."""
     from edgert.errors import EdgertError
 
     text = str(error) or type(error).__name__
     if isinstance(error, EdgertError):
         pass
     elif isinstance(error, ModuleNotFoundError):
-        text = f"{error}\nInstall what this verb needs: pip install {_PACKAGES.get(error.name or '', _PACK)}"
+        needed = _OF_VERBS.get(verb) or _PACKAGES.get((error.name or "").partition(".")[0], _PACK)
+        text = f"{error}\nInstall what this verb needs: pip install {needed}"
     elif isinstance(error, OSError) and error.strerror:
         text = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
     elif not isinstance(error, ValueError | OSError | MemoryError):

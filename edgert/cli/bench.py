@@ -6,6 +6,7 @@ import typer
 
 from edgert.cli._options import (
     AllowNative,
+    Bgr,
     BundlePath,
     CodeCache,
     Duration,
@@ -14,7 +15,10 @@ from edgert.cli._options import (
     Integrity,
     Isa,
     Json,
+    Layout,
+    Mean,
     Runs,
+    Std,
     Target,
     Threads,
     Warmup,
@@ -26,6 +30,10 @@ __all__ = ["bench"]
 def bench(
     bundle: BundlePath,
     inputs: Inputs = None,
+    mean: Mean = "0",
+    std: Std = "1",
+    layout: Layout = None,
+    bgr: Bgr = False,
     target: Target = None,
     threads: Threads = 0,
     isa: Isa = None,
@@ -41,7 +49,7 @@ def bench(
     """Measure latency and memory. Percentiles of the runs, time to open, first run, peak memory."""
     from edgert.bench import bench as measure
     from edgert.cli._inputs import Pictures, read_inputs
-    from edgert.cli._output import print_json, size
+    from edgert.cli._output import print_json, ran, size
     from edgert.cli._progress import Progress
     from edgert.session import load
 
@@ -50,7 +58,7 @@ def bench(
         with load(
             bundle, target, 1, isa, "metadata", allow_native=allow_native, emulate=emulate, code_cache=code_cache
         ) as session:
-            arrays = read_inputs(inputs, session.inputs, Pictures())
+            arrays = read_inputs(inputs, session.inputs, Pictures(mean, std, layout, bgr))
     with Progress("bench") as tell:
         found = measure(
             bundle,
@@ -71,7 +79,7 @@ def bench(
         print_json(found)
         return
     used, steady = found.session, found.latency
-    typer.echo(f"{bundle}: {used.target}, cores {used.cores}, {used.isa}, threads {used.threads}, {used.steps} steps")
+    typer.echo(f"{bundle}: {ran(used)}")
     typer.echo(f"  open    {found.open_ms:.3f} ms (integrity {integrity})")
     typer.echo(f"  first   {found.first_ms:.3f} ms")
     typer.echo(

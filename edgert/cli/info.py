@@ -154,7 +154,8 @@ def _print_layers(summary: ProgramSummary) -> None:
         )
     else:
         typer.echo(f"program {named(summary)}: all {summary.steps} steps on the CPU ({summary.arch})")
-    typer.echo(f"  weights {size(summary.weights_bytes)}, {summary.sparsity:.1%} zeros")
+    zeros = "" if summary.device_layers else f", {summary.sparsity:.1%} zeros"  # a device's code leaves them out
+    typer.echo(f"  weights {size(summary.weights_bytes)}{zeros}")
     for side, tensors in (("input ", summary.inputs), ("output", summary.outputs)):
         for name, kind in tensors:
             typer.echo(f"  {side} {name}: {kind}")

@@ -6,7 +6,22 @@ from typing import Annotated
 
 import typer
 
-from edgert.cli._options import AllowNative, BundlePath, CodeCache, Emulate, Inputs, Isa, Json, Target, Threads, Warmup
+from edgert.cli._options import (
+    AllowNative,
+    Bgr,
+    BundlePath,
+    CodeCache,
+    Emulate,
+    Inputs,
+    Isa,
+    Json,
+    Layout,
+    Mean,
+    Std,
+    Target,
+    Threads,
+    Warmup,
+)
 
 __all__ = ["profile"]
 
@@ -14,6 +29,10 @@ __all__ = ["profile"]
 def profile(
     bundle: BundlePath,
     inputs: Inputs = None,
+    mean: Mean = "0",
+    std: Std = "1",
+    layout: Layout = None,
+    bgr: Bgr = False,
     target: Target = None,
     threads: Threads = 0,
     isa: Isa = None,
@@ -35,7 +54,7 @@ def profile(
         Progress("profile") as tell,
         opened(bundle, target, threads, isa, allow_native, emulate, code_cache, tell) as session,
     ):
-        arrays = read_inputs(inputs, session.inputs, Pictures())
+        arrays = read_inputs(inputs, session.inputs, Pictures(mean, std, layout, bgr))
         found = measure(session, arrays, warmup, runs, lambda done: tell("runs", done))
     if json:
         print_json(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -51,11 +52,15 @@ def selftest(
     if json:
         print_json(found)
     else:
-        _print(found)
+        _print(bundle, found)
     raise typer.Exit(0 if found.passed else 1)
 
 
-def _print(found: SelfTest) -> None:
+def _print(bundle: Path, found: SelfTest) -> None:
+    from edgert.cli._output import ran
+
+    if found.session:
+        typer.echo(f"{bundle}: {ran(found.session)}")
     typer.echo(f"integrity: {found.integrity}")
     for output in found.outputs:
         verdict = "ok" if output.passed else "FAIL"
@@ -69,4 +74,6 @@ def _print(found: SelfTest) -> None:
         )
         p = found.latency
         typer.echo(f"latency: p50 {p.p50_ms:.3f}  p90 {p.p90_ms:.3f}  p99 {p.p99_ms:.3f} ms ({p.runs} runs){deadline}")
-    typer.echo("PASS" if found.passed else "FAIL")
+    unproven = found.passed and not found.outputs
+    verdict = "PASS" if found.passed else "FAIL"
+    typer.echo(f"{verdict}, but no output was compared: pack without --no-golden" if unproven else verdict)

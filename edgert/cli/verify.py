@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgert.cli._options import Bgr, BundlePath, Inputs, Isa, Json, Layout, Mean, Std, Target, Threads
+from edgert.cli._options import (
+    AllowNative,
+    Bgr,
+    BundlePath,
+    CodeCache,
+    Emulate,
+    Inputs,
+    Isa,
+    Json,
+    Layout,
+    Mean,
+    Pins,
+    Std,
+    Target,
+    Threads,
+)
+
+if TYPE_CHECKING:
+    from edgert.cli._reference import Reference
 
 __all__ = ["verify"]
+
+_ATOL, _RTOL = 1e-6, 1e-4  # of bundles without golden samples
+_ROUNDINGS = 16  # that add up in a model in half precision
 
 
 def verify(
@@ -20,38 +41,58 @@ def verify(
     std: Std = "1",
     layout: Layout = None,
     bgr: Bgr = False,
-    pin: Annotated[
-        list[str] | None, typer.Option("--pin", metavar="NAME=FILE", help="An input that packing made a constant.")
-    ] = None,
+    pin: Pins = None,
     samples: Annotated[
         int, typer.Option("--samples", metavar="N", min=1, help="Random samples, where inputs are not given.")
     ] = 3,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the first random sample.")] = 0,
-    atol: Annotated[float, typer.Option("--atol", metavar="NUMBER", min=0, help="Absolute tolerance.")] = 1e-6,
+    atol: Annotated[
+        float | None,
+        typer.Option("--atol", metavar="NUMBER", min=0, help="Absolute tolerance. [default: the self-test's]"),
+    ] = None,
     rtol: Annotated[
-        float, typer.Option("--rtol", metavar="NUMBER", min=0, help="Tolerance relative to the output's maximum.")
-    ] = 1e-4,
+        float | None,
+        typer.Option(
+            "--rtol",
+            metavar="NUMBER",
+            min=0,
+            help="Tolerance relative to the output's maximum. [default: the self-test's]",
+        ),
+    ] = None,
     reference: Annotated[
         str, typer.Option("--reference", metavar="auto|onnxruntime|onnx", help="What runs the model.")
     ] = "auto",
     target: Target = None,
     threads: Threads = 0,
     isa: Isa = None,
+    allow_native: AllowNative = False,
+    emulate: Emulate = False,
+    code_cache: CodeCache = None,
     json: Json = False,
 ) -> None:
     """Compare a bundle with its ONNX model. Exit code 0: outputs equal within tolerance, 1: not."""
-    from edgert.cli._inputs import Pictures, parse_pair, read_array, read_inputs
+    from edgert.cli._inputs import Pictures, read_inputs, read_pins
     from edgert.cli._output import print_json, print_table
     from edgert.cli._progress import Progress
     from edgert.cli._reference import open_reference
+    from edgert.cli._session import opened
     from edgert.compare import compare
+    from edgert.errors import InvalidArgumentError
     from edgert.samples import random_inputs
-    from edgert.session import load
 
-    pinned = {name: read_array(Path(file), name) for name, file in (parse_pair(text, "pin") for text in pin or ())}
-    with load(bundle, target, threads, isa) as session, Progress("verify") as tell:
+    pinned = read_pins(pin)
+    with (
+        Progress("verify") as tell,
+        opened(bundle, target, threads, isa, allow_native, emulate, code_cache, tell) as session,
+    ):
         given = read_inputs(inputs, session.inputs, Pictures(mean, std, layout, bgr))
         oracle = open_reference(model, reference)
+        atol, rtol = _tolerances(bundle, oracle, atol, rtol)
+        if absent := {info.name for info in session.outputs} - set(oracle.outputs):
+            raise InvalidArgumentError(
+                f"{model}: expected outputs of the bundle's names, such as '{min(absent)}'\n"
+                f"got: {', '.join(oracle.outputs)}\nGive the model that the bundle was packed from."
+            )
         count = 1 if len(given) == len(session.inputs) else samples
         found = []
         for number in range(count):
@@ -72,3 +113,13 @@ def verify(
             f"{'PASS' if passed else 'FAIL'} against {oracle.name} (atol {atol:g}, rtol {rtol:g} of the maximum)"
         )
     raise typer.Exit(0 if passed else 1)
+
+
+def _tolerances(bundle: Path, oracle: Reference, atol: float | None, rtol: float | None) -> tuple[float, float]:
+    """Those given, else those of the bundle's golden samples, which allow for rounded weights; or what a model that
+    computes in half precision makes of its outputs, if that is more."""
+    from edgert.reader import read
+
+    goldens = read(bundle, "metadata").goldens
+    own = (goldens[0].atol, goldens[0].rtol) if goldens else (_ATOL, _RTOL)
+    return own[0] if atol is None else atol, max(own[1], _ROUNDINGS * oracle.rounding) if rtol is None else rtol
