@@ -497,6 +497,17 @@ def test_bench(bundle: Path) -> None:
     assert found["open_ms"] > 0
     assert found["first_ms"] > 0
     assert found["peak_bytes"] > 10e6
+    short, long = (
+        json.loads(
+            subprocess.run(
+                [sys.executable, "-m", "edgert", "bench", bundle, "--threads", "1", "--duration", seconds, "--json"],
+                check=True, capture_output=True,
+            ).stdout
+        )
+        for seconds in ("0", "2")
+    )  # fmt: skip
+    assert long["latency"]["runs"] > 10_000
+    assert long["grown_bytes"] < short["grown_bytes"] + (2 << 20), "its own list of times"
 
 
 def test_profile(bundle: Path) -> None:
@@ -519,6 +530,9 @@ def test_selftest(bundle: Path, folder: Path, tmp_path: Path) -> None:
     assert found["passed"]
     assert found["on_time"]
     assert [output["name"] for output in found["outputs"]] == ["scores"]
+    assert "cpu, cores 1, " in succeed("selftest", bundle, "--runs", 5, "--threads", 1)
+    succeed("pack", folder / "two" / "model.onnx", "-o", tmp_path / "bare.edge", "--no-golden")
+    assert "PASS, but no output was compared" in succeed("selftest", tmp_path / "bare.edge", "--runs", 1)
 
     late = invoke("selftest", bundle, "--runs", 5, "--deadline-ms", 0)
     assert late.exit_code == 1
@@ -547,6 +561,36 @@ def test_verify(folder: Path, bundle: Path, reference: str) -> None:
     found = json.loads(succeed("verify", two / "model.edge", two / "model.onnx", *options, "--samples", 2, "--json"))
     assert found["passed"]
     assert [output["name"] for output in found["outputs"]] == ["sum", "positive"] * 2
+
+
+@pytest.mark.parametrize("precision", ["f16", "bf16"])
+def test_verify_allows_for_rounded_weights(folder: Path, tmp_path: Path, precision: str) -> None:
+    model, out = folder / "model.onnx", tmp_path / "rounded.edge"
+    succeed("pack", model, "-o", out, "--shape", "image=1x3x10x8", "--precision", precision)
+    assert "PASS" in succeed("verify", out, model)
+    assert invoke("verify", out, model, "--atol", 0, "--rtol", 1e-9).exit_code == 1
+
+
+def test_verify_with_a_model_of_halves(tmp_path: Path) -> None:
+    w = np.random.default_rng(0).standard_normal((5, 6)).astype(np.float16)
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT16, [3, k]) for n, k in (("x", 5), ("y", 6)))
+    graph = helper.make_graph([node], "halves", [x], [y], [numpy_helper.from_array(w, "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), tmp_path / "m.onnx")
+    succeed("pack", tmp_path / "m.onnx")
+    for reference in ("onnxruntime", "onnx"):
+        assert "PASS" in succeed("verify", tmp_path / "m.edge", tmp_path / "m.onnx", "--reference", reference)
+
+
+def test_verify_refuses_other_models(folder: Path, bundle: Path, tmp_path: Path) -> None:
+    two = folder / "two"
+    assert "expected outputs of the bundle's names" in fail("verify", bundle, two / "model.onnx")
+    model = onnx.load(folder / "model.onnx")
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 7
+    onnx.save(model, tmp_path / "other.onnx")
+    text = fail("verify", bundle, tmp_path / "other.onnx")
+    assert "internal" not in text
+    assert "can run" in text
 
 
 def test_verify_refuses_what_is_no_model(bundle: Path) -> None:

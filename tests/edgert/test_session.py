@@ -153,7 +153,7 @@ def test_strided_and_foreign_arrays(path: Path) -> None:
             ["input 'a': expected an array float32[2,3], got list", "numpy.asarray(value, dtype=numpy.float32)"],
         ),
         ((A.astype(np.float64), B), ["expected float32[2,3], got float64[2,3]", "array.astype(numpy.float32)"]),
-        ((A.astype(">f4"), B), ["expected float32[2,3], got float32[2,3]", "array.astype(numpy.float32)"]),
+        ((A.astype(">f4"), B), ["got float32[2,3] in the other byte order", "array.astype(numpy.float32)"]),
         ((A[0], B), ["expected float32[2,3], got float32[3]", "edgert pack model.onnx --shape a=3"]),
         ((A.T, B), ["expected float32[2,3], got float32[3,2]", "array.reshape((2, 3))"]),
         ((A,), ["input 'b' is missing: expected float32[3], got nothing", "session.bind"]),
@@ -296,9 +296,29 @@ def test_profile_reports_every_step(path: Path) -> None:
     assert all(event.begin_ns <= event.end_ns for event in events)
 
 
+def test_errors_of_a_hook_come_out_of_run(path: Path) -> None:
+    calls: list[StepTime] = []
+
+    def hook(time: StepTime) -> None:
+        calls.append(time)
+        raise LookupError("of the hook")
+
+    with edgert.load(path) as session:
+        with pytest.raises(edgert.InvalidArgumentError, match="hook: expected a function"):
+            session.profile(3)  # type: ignore[arg-type]
+        session.profile(hook)
+        for runs in (1, 2):
+            with pytest.raises(LookupError, match="of the hook"):
+                session.run(A, B)
+            assert len(calls) == runs
+        session.profile(None)
+        session.run(A, B)
+
+
 def test_load_refuses(path: Path, tmp_path: Path) -> None:
     cases: list[tuple[dict[str, Any], type[Exception], str]] = [
         ({"target": "nope"}, edgert.NoProgramError, "expected cpu, got 'nope'"),
+        ({"target": 3}, edgert.InvalidArgumentError, "target: expected a name, got 3"),
         ({"isa": "nope"}, edgert.InvalidArgumentError, "nope"),
         ({"threads": -1}, edgert.InvalidArgumentError, "threads: expected 1 to 1024"),
         ({"threads": "2"}, edgert.InvalidArgumentError, "threads: expected 1 to 1024.*got '2'"),
