@@ -139,7 +139,7 @@ class Session:
         self._borrowed: list[HostArray | DeviceArray] = []  # by the last run, which may still be going on
         self._dynamic = [k for k, info in enumerate(self.outputs) if info.dynamic]
         self._hook: Any = None
-        self._raised: list[Exception] = []  # by the hook, while the library called it
+        self._raised: list[BaseException] = []  # by the hook, while the library called it
 
     def run(self, *inputs: Any, stream: Any = None) -> dict[str, Any]:
         """Runs the network once: `run({"name": array, ...})`, `run(array, ...)` in the order of `inputs`, or `run()`
@@ -210,7 +210,8 @@ class Session:
 
     def profile(self, hook: Callable[[StepTime], None] | None) -> None:
         """After every run, calls `hook` for every step in the order of the program, until called with None. The first
-        exception that it raises comes out of `run`, and it is not called again for that run."""
+        exception that it raises comes out of `run`, and it is not called again for that run. It must not use the
+        session."""
         if hook is not None and not callable(hook):
             raise InvalidArgumentError(f"hook: expected a function of a StepTime or None, got {hook!r}")
 
@@ -222,8 +223,8 @@ class Session:
             time = StepTime(e.step, e.core, e.kernel.decode(), node, e.begin_ns, e.end_ns, e.busy_ns)
             try:
                 hook(time)  # type: ignore[misc]
-            except Exception as error:
-                self._raised = [error]
+            except BaseException as error:  # the library would only print it, even that somebody pressed Ctrl-C
+                self._raised.append(error)
 
         with self._lock:
             self._require_open()
@@ -341,11 +342,11 @@ class Session:
                     self._follow([*given.values(), *bound["input"], *bound["output"]], stream)
                 if stream is None:
                     _native.check(self._run(self._handle))
-                    if self._raised:
-                        raise self._raised.pop()
                 else:
                     _native.call("edgert_session_run_async", self._handle, stream)
                 self._borrowed = list(given.values())
+                if self._raised:
+                    raise self._raised.pop()
                 return self._trimmed(results) if self._dynamic else results
             finally:
                 for index in given:  # a bound buffer that was replaced for this run comes back

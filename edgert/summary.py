@@ -51,7 +51,8 @@ class LayerSummary:
 
 @dataclass(frozen=True, slots=True)
 class ProgramSummary:
-    """One program. What several layers share, `weights_bytes` and `sparsity` count once.
+    """One program. What several layers share, `weights_bytes` and `sparsity` count once; `sparsity` is None where a
+    device has layers: its code leaves zeros out, and no constant tells of them.
 
     With a `device`, `device_bytes` of its memory hold tensors, and its `modules` have so many bytes of machine code
     and, deflated, of PTX; `device_layers` run there, besides `copies` to it and back.
@@ -65,7 +66,7 @@ class ProgramSummary:
     arena_bytes: int
     arena_floor: int
     weights_bytes: int
-    sparsity: float
+    sparsity: float | None
     device: str
     device_bytes: int
     modules: int
@@ -84,6 +85,7 @@ def summarize(bundle: Bundle, program: Program) -> ProgramSummary:
     layers = tuple(_layer(bundle, program, steps, counted) for steps in _grouped(program))
     weights = sum(elements for elements, _ in counted.values())
     nonzeros = sum(nonzeros for _, nonzeros in counted.values())
+    launches = sum(layer.kernel == "launch" for layer in layers)
     stored = {_place(t) for t in program.tensors if t.place == "segment" and t.root < 0}
     return ProgramSummary(
         program.target,
@@ -94,13 +96,13 @@ def summarize(bundle: Bundle, program: Program) -> ProgramSummary:
         program.arena_bytes,
         program.arena_floor,
         sum(size for _, _, size in stored),
-        1.0 - nonzeros / weights if weights else 0.0,
+        None if launches else 1.0 - nonzeros / weights if weights else 0.0,
         program.device,
         program.device_bytes,
         len(program.modules),
         sum(module.cubin_bytes for module in program.modules if module.cubin_segment >= 0),
         sum(module.ptx_stored for module in program.modules if module.ptx_segment >= 0),
-        sum(layer.kernel == "launch" for layer in layers),
+        launches,
         sum(layer.kernel in _COPIES for layer in layers),
         tuple((program.tensors[i].name, _type(program.tensors[i])) for i in program.inputs),
         tuple((program.tensors[i].name, _type(program.tensors[i])) for i in program.outputs),

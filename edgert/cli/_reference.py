@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -69,17 +70,17 @@ def _explained(expected: str, engine: str) -> Iterator[None]:
     except ModuleNotFoundError:
         raise
     except Exception as error:  # of whatever classes theirs are
-        reason = str(error).partition("\n")[0] or type(error).__name__
+        reason = textwrap.shorten(str(error), 300, placeholder=" ...") or type(error).__name__
         raise InvalidArgumentError(f"{expected} that {engine} can run\ngot: {reason}") from error
 
 
 def _given(array: Array, type: str) -> Array:
     """An array in the model's element type, if that is another one of floats."""
-    import onnx
-
     names = {"double": "DOUBLE", "float16": "FLOAT16", "bfloat16": "BFLOAT16"}
     if type not in names:
         return array
+    import onnx
+
     return array.astype(onnx.helper.tensor_dtype_to_np_dtype(onnx.TensorProto.DataType.Value(names[type])))
 
 

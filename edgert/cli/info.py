@@ -154,7 +154,7 @@ def _print_layers(summary: ProgramSummary) -> None:
         )
     else:
         typer.echo(f"program {named(summary)}: all {summary.steps} steps on the CPU ({summary.arch})")
-    zeros = "" if summary.device_layers else f", {summary.sparsity:.1%} zeros"  # a device's code leaves them out
+    zeros = "" if summary.sparsity is None else f", {summary.sparsity:.1%} zeros"
     typer.echo(f"  weights {size(summary.weights_bytes)}{zeros}")
     for side, tensors in (("input ", summary.inputs), ("output", summary.outputs)):
         for name, kind in tensors:

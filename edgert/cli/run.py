@@ -53,7 +53,7 @@ def run(
 ) -> None:
     """Run once on arrays or pictures. Prints each output's range and the top classes; -o saves the outputs."""
     from edgert.cli._inputs import Pictures, read_inputs, read_labels
-    from edgert.cli._output import print_json
+    from edgert.cli._output import print_json, ran
     from edgert.cli._progress import Progress
     from edgert.cli._session import opened
     from edgert.errors import InvalidArgumentError
@@ -73,13 +73,14 @@ def run(
                 f"'{missing[0].name}' ({missing[0]}) has no value; pass {missing[0].name}=FILE, or --random",
                 param_hint="--input",
             )
-        results = session.run(random_inputs(missing) | arrays)
+        results, used = session.run(random_inputs(missing) | arrays), session.describe()
     summaries = [_summary(name, array, names) for name, array in results.items()]
     if output:
         _save(output, results)
     if json:
-        print_json({"outputs": summaries})
+        print_json({"session": used, "outputs": summaries})
         return
+    typer.echo(f"{bundle}: {ran(used)}")
     for summary in summaries:
         shape = ",".join(map(str, summary["shape"]))
         typer.echo(f"{summary['name']}: {summary['dtype']}[{shape}]{_range(summary)}")

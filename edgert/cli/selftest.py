@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgert.cli._options import AllowNative, BundlePath, CodeCache, Duration, Emulate, Isa, Json, Runs, Target, Threads
+from edgert.cli._options import AllowNative, BundlePath, CodeCache, Duration, Emulate, Json, Runs, Target, Threads
 
 if TYPE_CHECKING:
     from edgert.selftest import SelfTest
@@ -19,7 +19,10 @@ def selftest(
     bundle: BundlePath,
     target: Target = None,
     threads: Threads = 0,
-    isa: Isa = None,
+    isa: Annotated[
+        str | None,
+        typer.Option("--isa", metavar="NAME", help="One that `edgert devices` lists, or all; the best is timed then."),
+    ] = None,
     allow_native: AllowNative = False,
     emulate: Emulate = False,
     code_cache: CodeCache = None,
@@ -30,7 +33,8 @@ def selftest(
     duration: Duration = 1.0,
     json: Json = False,
 ) -> None:
-    """Verify integrity, golden outputs and latency. Exit code 0: PASS, 1: FAIL."""
+    """Verify integrity, golden outputs and latency. Exit code 0: PASS, 1: FAIL. Where a bundle has no golden samples,
+    PASS says that no output was compared."""
     from edgert.cli._output import print_json
     from edgert.cli._progress import Progress
     from edgert.selftest import selftest as test
@@ -65,7 +69,7 @@ def _print(bundle: Path, found: SelfTest) -> None:
     for output in found.outputs:
         verdict = "ok" if output.passed else "FAIL"
         note = output.note or f"max error {output.max_abs:.3g}, relative {output.max_rel:.3g}"
-        typer.echo(f"golden output '{output.name}': {verdict} ({note})")
+        typer.echo(f"golden output '{output.name}' on {output.isa}: {verdict} ({note})")
     if found.session and not found.outputs:
         typer.echo("golden output: none in the bundle")
     if found.latency:

@@ -12,6 +12,7 @@ import pytest
 
 import edgert
 from edgert.errors import DeviceLostError, InvalidArgumentError, OutOfMemoryError
+from edgert.session import StepTime
 from packer.bundle.model import Place
 from targets.base import Attribute
 from tests.edgert.device_bundles import (
@@ -136,6 +137,19 @@ def test_nothing_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
         )  # from staging memory, which a later run must not change
         session.run(x_of(4), stream=stream)
         np.testing.assert_array_equal(y.read(), x_of(4) * WEIGHTS + 1)
+
+
+def test_errors_of_a_hook_come_out_of_a_run_on_a_stream(tmp_path: Path, stream: int) -> None:
+    def hook(_: StepTime) -> None:
+        raise LookupError("of the hook")
+
+    path = write(tmp_path / "affine.edge", affine().program())
+    with edgert.load(path, allow_native=True) as session:
+        session.profile(hook)
+        with pytest.raises(LookupError, match="of the hook"):
+            session.run(x_of(), stream=stream)
+        session.profile(None)
+        np.testing.assert_array_equal(session.run(x_of(), stream=stream)["y"], x_of() * WEIGHTS + 1)
 
 
 def test_arrays_of_the_host_are_waited_for(tmp_path: Path, stream: int) -> None:

@@ -65,3 +65,5 @@ def test_refuses_other_sizes() -> None:
         to_input(np.zeros((2, 3, 3), np.uint8), info(1, 3, 2, 2))
     with pytest.raises(InvalidArgumentError, match="std: expected 1 or 3 numbers, got 2"):
         to_input(np.zeros((2, 2, 3), np.uint8), info(1, 3, 2, 2), std=(1, 2))
+    with pytest.raises(InvalidArgumentError, match="mean: expected 1 number, got 2"):
+        to_input(np.zeros((2, 2, 1), np.uint8), info(1, 1, 2, 2), mean=(0, 0))

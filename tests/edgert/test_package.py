@@ -66,6 +66,11 @@ print((time.process_time() - middle) / (middle - started))
     assert min(float(python(code)) for _ in range(5)) < 0.375
 
 
+def test_bench_needs_no_more_modules_once_it_runs() -> None:
+    """Their memory would count as the bundle's."""
+    assert python("import sys, edgert.bench\nprint('numpy.random' in sys.modules)").strip() == "True"
+
+
 def test_help_is_instant() -> None:
     code = """
 import sys

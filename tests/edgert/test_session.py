@@ -315,6 +315,19 @@ def test_errors_of_a_hook_come_out_of_run(path: Path) -> None:
         session.run(A, B)
 
 
+def test_interrupts_of_a_hook_come_out_of_run(path: Path) -> None:
+    def interrupted(_: StepTime) -> None:
+        raise KeyboardInterrupt
+
+    with edgert.load(path) as session:
+        session.bind({"a": A, "b": B}, {name: np.empty((2, 3), np.float32) for name in ("sum", "positive")})
+        session.profile(interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            session.run()
+        session.profile(None)
+        check(session.run())
+
+
 def test_load_refuses(path: Path, tmp_path: Path) -> None:
     cases: list[tuple[dict[str, Any], type[Exception], str]] = [
         ({"target": "nope"}, edgert.NoProgramError, "expected cpu, got 'nope'"),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from onnx import ModelProto, helper, numpy_helper
+from typer.testing import CliRunner
 
+from edgert.cli import app
 from edgert.reader import Program, read
 from edgert.summary import ProgramSummary, summarize
 from packer.api import pack
@@ -149,6 +152,9 @@ def test_layers_on_a_device_and_its_code(tmp_path: Path) -> None:
     found = summarize(bundle, bundle.programs[0])
     assert (found.device, found.device_bytes, found.modules) == ("sm_62", 5 * 1216, 3)
     assert (found.device_layers, found.copies, len(found.layers)) == (3, 5, 9)
+    assert found.sparsity is None, "the code leaves zeros out, and the constants do not tell of them"
+    text = CliRunner().invoke(app, ["info", str(tmp_path / "device.edge")]).stdout
+    assert re.search(r"\n  weights [\d.]+ KiB\n", text)
     assert {layer.nodes: layer.entries for layer in found.layers if layer.kernel == "launch"} == {
         ("scale",): ("scale",),
         ("shift",): ("shift",),
