@@ -34,6 +34,8 @@ __all__ = ["PackReport", "ProgramReport", "compile_model", "pack"]
 
 Progress = Callable[[str, float], None]
 
+_MOST_RANK = 8  # of tensors in bundles
+
 _OF_GPUS = {  # settings of targets with a GPU only, and what they are by default
     "weight_rounding": "auto",
     "activations": "f32",
@@ -217,6 +219,14 @@ def compile_model(
     imported = recognise_quantized(import_onnx(model, shapes=shapes or {}, constants=constants or {}))
     tell("optimize", 0.0)
     graph = optimize(imported)
+    for name, value in graph.values.items():
+        if len(value.type.shape) > _MOST_RANK:
+            raise ModelError(
+                f"tensor '{name}' has too many dimensions",
+                expected=f"at most {_MOST_RANK}",
+                got=str(len(value.type.shape)),
+                hint="reshape it in the model, neighbouring dimensions to one",
+            )
     inputs = {name: sample(name, graph.type(name)) for name in graph.inputs}
     plans: list[tuple[Target, Plan]] = []
     for number, target in enumerate(chosen):

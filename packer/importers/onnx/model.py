@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -53,8 +53,9 @@ def import_onnx(
         scope.define(
             name, builder.literal(name, _pinned(name, pins[name], type)) if name in pins else builder.input(name, type)
         )
+    nodes = _in_order(graph.node)
     try:
-        walker.run(scope, graph.node, _needed(graph))
+        walker.run(scope, nodes, _needed(graph, nodes))
     except ModelError:
         walker.raise_unsupported()
         raise
@@ -63,10 +64,30 @@ def import_onnx(
     return builder.finish(graph.name or "model", results)
 
 
-def _needed(graph: onnx.GraphProto) -> set[int]:
+def _in_order(nodes: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:
+    """The nodes, each behind those whose outputs it reads, and else as they are: some converters append some at the
+    end. What is in a circle stays where it is."""
+    made = {name for node in nodes for name in node.output if name}
+    found: list[onnx.NodeProto] = []
+    waiting, known = list(nodes), set[str]()
+    while waiting:
+        later = []
+        for node in waiting:
+            if all(name in known for name in _read(node) if name in made):
+                found.append(node)
+                known.update(node.output)
+            else:
+                later.append(node)
+        if len(later) == len(waiting):
+            return found + later
+        waiting = later
+    return found
+
+
+def _needed(graph: onnx.GraphProto, nodes: Sequence[onnx.NodeProto]) -> set[int]:
     """Positions of the nodes that contribute to an output: what else is in a model cannot make it unfit."""
     makers: dict[str, int] = {}
-    for position, node in enumerate(graph.node):
+    for position, node in enumerate(nodes):
         for name in filter(None, node.output):
             if makers.setdefault(name, position) != position:
                 raise ModelError(
@@ -82,7 +103,7 @@ def _needed(graph: onnx.GraphProto) -> set[int]:
         name = waiting.pop()
         if name in makers and makers[name] not in needed:
             needed.add(makers[name])
-            waiting.extend(_read(graph.node[makers[name]]))
+            waiting.extend(_read(nodes[makers[name]]))
     return needed
 
 

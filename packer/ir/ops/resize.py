@@ -127,12 +127,17 @@ class Resize(Op):
         """The position in the input of each output entry along axis."""
         out, scale = self.shape[axis], self.scales[axis]
         i, length = np.arange(out, dtype=np.float64), scale * extent
-        if math.isclose(length, out, rel_tol=1e-6):
+        whole = math.isclose(length, out, rel_tol=1e-6)
+        if whole:
             length = out
+
+        def back(place: np.ndarray) -> np.ndarray:
+            return place * extent / out if whole else place / scale  # exact where it is whole
+
         if self.coordinate == "align_corners":
             return i * (extent - 1) / (length - 1) if length != 1 else np.zeros(out)
         if self.coordinate == "asymmetric":
-            return i / scale
+            return back(i)
         if self.coordinate == "tf_crop_and_resize":
             start, end = self.roi[axis], self.roi[axis + len(self.shape)]
             if length == 1:
@@ -141,7 +146,7 @@ class Resize(Op):
         if self.coordinate == "pytorch_half_pixel" and length <= 1:
             return np.zeros(out)
         shift = extent / 2 * (1 - out / length) if self.coordinate == "half_pixel_symmetric" else 0.0
-        return shift + (i + 0.5) / scale - 0.5
+        return shift + back(i + 0.5) - 0.5
 
     def _round(self, place: np.ndarray) -> np.ndarray:
         match self.nearest:

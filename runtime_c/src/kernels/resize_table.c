@@ -4,16 +4,22 @@
 #include <math.h>
 #include <stddef.h>
 
+/* A place along the output, scaled to the input: exactly, where the output is as long as the scale says. */
+static double scaled(const ert_resize_axis *a, double place, bool whole) {
+  return whole ? place * (double)a->in / (double)a->out : place / a->scale;
+}
+
 /* The position in the input that output i stands for. */
 static double place_of(const ert_resize_rule *rule, const ert_resize_axis *a, int64_t i) {
   const double in = (double)a->in, out = (double)a->out, x = (double)i;
   double length = a->scale * in; /* the output's length before it was rounded to a whole number */
-  if (fabs(length - out) <= 1e-6 * fmax(length, out)) length = out;
+  const bool whole = fabs(length - out) <= 1e-6 * fmax(length, out);
+  if (whole) length = out;
   switch (rule->coordinate) {
     case ERT_ALIGN_CORNERS:
       return length == 1 ? 0 : x * (in - 1) / (length - 1);
     case ERT_ASYMMETRIC:
-      return x / a->scale;
+      return scaled(a, x, whole);
     case ERT_TF_CROP_AND_RESIZE:
       if (length == 1) return 0.5 * (a->start + a->end) * (in - 1);
       return a->start * (in - 1) + x * (a->end - a->start) * (in - 1) / (length - 1);
@@ -21,11 +27,11 @@ static double place_of(const ert_resize_rule *rule, const ert_resize_axis *a, in
       if (length <= 1) return 0;
       break;
     case ERT_HALF_PIXEL_SYMMETRIC:
-      return in / 2 * (1 - out / length) + (x + 0.5) / a->scale - 0.5;
+      return in / 2 * (1 - out / length) + scaled(a, x + 0.5, whole) - 0.5;
     default:
       break;
   }
-  return (x + 0.5) / a->scale - 0.5;
+  return scaled(a, x + 0.5, whole) - 0.5;
 }
 
 /* How much wider than the plain kernel an antialiasing one is, as a factor on distances: 1 or less. */

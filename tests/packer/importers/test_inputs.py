@@ -278,3 +278,14 @@ def test_constants_are_read_only_and_contiguous() -> None:
     (weights,) = (value.data for value in graph.values.values() if value.data is not None)
     assert weights.flags.c_contiguous
     assert not weights.flags.writeable
+
+
+def test_nodes_in_another_order() -> None:
+    """Some converters append nodes at the end."""
+    nodes = [helper.make_node(op, [x], [y]) for op, x, y in (("Neg", "c", "y"), ("Exp", "b", "c"), ("Relu", "x", "b"))]
+    x = noise(3)
+    graph = import_onnx(model(nodes, [info("x", F32, [3])], [info("y", F32, None)]))
+    np.testing.assert_allclose(run(graph, {"x": x})[0], -np.exp(np.maximum(x, 0)), rtol=1e-6)
+    nodes[2].input[0] = "y"
+    with pytest.raises(ModelError, match="used before it is defined"):
+        import_onnx(model(nodes, [info("x", F32, [3])], [info("y", F32, None)]))

@@ -17,6 +17,9 @@ _COORDINATES = (
     "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize",
 )  # fmt: skip
 
+# Of tf_half_pixel_for_nn, whose places lie half a pixel further: what rounds half pixels to the same.
+_HALF_FURTHER = {"floor": "round_prefer_ceil", "round_prefer_floor": "ceil"}
+
 
 @handler("Upsample")
 def upsample(call: Call) -> Tensor:
@@ -43,7 +46,8 @@ def _by_scales(call: Call, scales: Sequence[float], axes: Sequence[int]) -> Tens
 
 
 def _scaled(shape: Sequence[int], scales: Sequence[float]) -> tuple[int, ...]:
-    return tuple(math.floor(size * scale) for size, scale in zip(shape, scales, strict=True))
+    """Rounded down from products in float32, as those who write scales reckon: ten times 1.3 is 13."""
+    return tuple(math.floor(np.float32(size) * np.float32(scale)) for size, scale in zip(shape, scales, strict=True))
 
 
 def _spread(call: Call, values: Sequence[float], axes: Sequence[int], default: float) -> tuple[float, ...]:
@@ -83,10 +87,13 @@ def resize(call: Call) -> Tensor:
     else:
         shape, factors = _by_sizes(call, [int(size) for size in sizes], axes)
     coordinate = call.text("coordinate_transformation_mode", "half_pixel")
+    rounding = call.text("nearest_mode", "round_prefer_floor")
+    if coordinate == "tf_half_pixel_for_nn" and rounding in _HALF_FURTHER:
+        coordinate, rounding = "half_pixel", _HALF_FURTHER[rounding]
     if coordinate not in _COORDINATES:
         raise Unsupported(f"coordinates {coordinate}")
     op = Resize(
-        shape, factors, call.text("mode", "nearest"), coordinate, call.text("nearest_mode", "round_prefer_floor"),
+        shape, factors, call.text("mode", "nearest"), coordinate, rounding,
         cubic_a=call.number("cubic_coeff_a", -0.75), exclude_outside=bool(call.integer("exclude_outside", 0)),
         extrapolation=call.number("extrapolation_value", 0.0), antialias=bool(call.integer("antialias", 0)),
     )  # fmt: skip
