@@ -131,7 +131,9 @@ static void print(const arguments *a, const verdict *v, bool passed) {
   printf("latency on %s: p50 %.3f  p90 %.3f  p99 %.3f ms (%" PRIu32 " runs)", v->session.isa, l->p50, l->p90, l->p99,
          l->runs);
   if (isfinite(a->deadline_ms)) printf(", deadline %g: %s", a->deadline_ms, v->on_time ? "met" : "FAIL");
-  printf("\n%s\n", passed ? "PASS" : "FAIL");
+  const bool unproven = passed && v->count == 0;
+  printf("\n%s%s\n", passed ? "PASS" : "FAIL",
+         unproven ? ", but no output was compared: pack without --no-golden" : "");
 }
 
 /* A damaged file is a verdict, not an error. */
