@@ -7,16 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
 
-from edgert.cli import app
 from edgert.session import Session
-from tests.edgert.networks import classifier, packed
-
-
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return packed(classifier(), tmp_path_factory.mktemp("inputs"), shapes={"image": (1, 3, 10, 8)})
+from tests.edgert.command import invoke
 
 
 @pytest.fixture
@@ -24,10 +17,6 @@ def picture(tmp_path: Path) -> Path:
     pixels = np.random.default_rng(0).integers(0, 256, (10, 8, 3)).astype(np.uint8)
     pytest.importorskip("PIL.Image").fromarray(pixels).save(tmp_path / "x.png")
     return tmp_path / "x.png"
-
-
-def invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.mark.parametrize("verb", ["bench", "profile"])

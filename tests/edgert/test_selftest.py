@@ -7,44 +7,39 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from edgert import _native
-from edgert.cli import app
 from edgert.errors import InvalidArgumentError
 from edgert.selftest import selftest
 from packer.bundle.writer import write_bundle
+from tests.edgert.command import fail, invoke, succeed
 from tests.edgert.networks import packed, two_inputs
 from tests.runtime_c.bundles import session_bundle
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sums(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return packed(two_inputs(), tmp_path_factory.mktemp("selftest"))
 
 
-def invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def test_every_instruction_set(bundle: Path) -> None:
-    found = selftest(bundle, isa="all", runs=1)
+def test_every_instruction_set(sums: Path) -> None:
+    found = selftest(sums, isa="all", runs=1)
     assert found.passed
     assert [(output.isa, output.name) for output in found.outputs] == [
         (isa, name) for isa in _native.isas() for name in ("sum", "positive")
     ]
     assert found.session is not None
     assert found.session.isa == _native.isas()[0]  # the best one is timed
-    text = invoke("selftest", bundle, "--isa", "all", "--runs", 1).stdout
+    text = invoke("selftest", sums, "--isa", "all", "--runs", 1).stdout
     assert all(f"golden output 'sum' on {isa}: ok" in text for isa in _native.isas())
 
 
-def test_one_instruction_set(bundle: Path) -> None:
-    found = json.loads(invoke("selftest", bundle, "--isa", "scalar", "--runs", 1, "--json").stdout)
+def test_one_instruction_set(sums: Path) -> None:
+    found = json.loads(invoke("selftest", sums, "--isa", "scalar", "--runs", 1, "--json").stdout)
     assert [output["isa"] for output in found["outputs"]] == ["scalar"] * 2
     assert found["session"]["isa"] == "scalar"
     with pytest.raises(InvalidArgumentError, match=r"isa: expected one of .*got 'every'"):
-        selftest(bundle, isa="every")
+        selftest(sums, isa="every")
 
 
 def test_one_that_is_wrong_fails_all(tmp_path: Path) -> None:
@@ -66,11 +61,39 @@ def test_nothing_to_compare(tmp_path: Path) -> None:
     assert json.loads(invoke("selftest", tmp_path / "bare.edge", "--runs", 1, "--json").stdout)["outputs"] == []
 
 
-def test_verbs_say_which_program_they_ran(bundle: Path) -> None:
-    used = selftest(bundle, threads=1, isa="scalar", runs=1).session
+def test_verbs_say_which_program_they_ran(sums: Path) -> None:
+    used = selftest(sums, threads=1, isa="scalar", runs=1).session
     assert used is not None
-    told = f"{bundle}: {used.target}, cores {used.cores}, scalar, threads 1, {used.steps} steps"
-    for words in (("selftest", bundle, "--runs", 1), ("bench", bundle, "--runs", 1), ("run", bundle, "--random")):
+    told = f"{sums}: {used.target}, cores {used.cores}, scalar, threads 1, {used.steps} steps"
+    for words in (("selftest", sums, "--runs", 1), ("bench", sums, "--runs", 1), ("run", sums, "--random")):
         assert invoke(*words, "--threads", 1, "--isa", "scalar").stdout.splitlines()[0] == told
-    found = json.loads(invoke("run", bundle, "--random", "--threads", 1, "--isa", "scalar", "--json").stdout)
+    found = json.loads(invoke("run", sums, "--random", "--threads", 1, "--isa", "scalar", "--json").stdout)
     assert found["session"] == asdict(used)
+
+
+def test_selftest(bundle: Path, folder: Path, tmp_path: Path) -> None:
+    assert succeed("selftest", bundle, "--runs", 5).rstrip().endswith("PASS")
+    found = json.loads(succeed("selftest", bundle, "--runs", 5, "--deadline-ms", 10000, "--json"))
+    assert found["passed"]
+    assert found["on_time"]
+    assert [output["name"] for output in found["outputs"]] == ["scores"]
+    assert "cpu, cores 1, " in succeed("selftest", bundle, "--runs", 5, "--threads", 1)
+    succeed("pack", folder / "two" / "model.onnx", "-o", tmp_path / "bare.edge", "--no-golden")
+    assert "PASS, but no output was compared" in succeed("selftest", tmp_path / "bare.edge", "--runs", 1)
+
+    late = invoke("selftest", bundle, "--runs", 5, "--deadline-ms", 0)
+    assert late.exit_code == 1
+    assert late.stdout.rstrip().endswith("FAIL")
+
+    broken = bytearray(bundle.read_bytes())
+    broken[-1] ^= 1
+    (tmp_path / "broken.edge").write_bytes(broken)
+    damaged = invoke("selftest", tmp_path / "broken.edge", "--json")
+    assert damaged.exit_code == 1
+    assert "checksum" in json.loads(damaged.stdout)["integrity"]
+
+    model, shape = folder / "model.onnx", "image=1x3x10x8"
+    succeed("pack", model, "-o", tmp_path / "strict.edge", "--shape", shape, "--atol", 0, "--rtol", 0)
+    strict = invoke("selftest", tmp_path / "strict.edge", "--runs", 1)
+    assert ("FAIL" in strict.stdout) == (strict.exit_code == 1)
+    assert "no such file" in fail("selftest", tmp_path / "absent.edge").lower()
