@@ -269,7 +269,7 @@ def read(source: str | os.PathLike[str] | bytes | bytearray | memoryview, integr
 
 
 def _read(data: memoryview, integrity: str) -> Bundle:
-    length, end = _metadata_length(data)
+    length, end = _proven_metadata(data)
     raw = decode(data[HEADER_BYTES : HEADER_BYTES + length], "Bundle", HEADER_BYTES)
     bundle = Bundle(
         raw["producer"],
@@ -295,7 +295,7 @@ def _map(path: str | os.PathLike[str]) -> memoryview:
         raise IoError.of(f"{os.fspath(path)}: {error.strerror}") from None
 
 
-def _metadata_length(data: memoryview) -> tuple[int, int]:
+def _proven_metadata(data: memoryview) -> tuple[int, int]:
     """The length of the metadata, and where its digests end, once the header and all digests are proven."""
     if bytes(data[:8]) != MAGIC[: len(data)] or not data:
         raise NotABundleError.of(f"expected the file to start with {MAGIC!r}, got {bytes(data[:8])!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import os
@@ -15,12 +16,12 @@ import numpy as np
 
 from edgert import __version__
 from packer.assembled import assembled
-from packer.bundle.model import MOST_PROGRAMS, Bundle, Golden, Place, Program
+from packer.bundle.model import MAX_RANK, MOST_PROGRAMS, Bundle, Golden, Place, Program
 from packer.bundle.writer import write_bundle
 from packer.errors import ModelError
 from packer.golden import make_golden, sample
 from packer.importers import import_onnx
-from packer.ir import DType, TensorType
+from packer.ir import DType, Graph, TensorType
 from packer.passes import optimize
 from packer.passes.recognise_quantized import recognise_quantized
 from packer.planner import Plan, make_plans, worth_their_cores
@@ -34,15 +35,7 @@ __all__ = ["PackReport", "ProgramReport", "compile_model", "pack"]
 
 Progress = Callable[[str, float], None]
 
-_MOST_RANK = 8  # of tensors in bundles
-
-_OF_GPUS = {  # settings of targets with a GPU only, and what they are by default
-    "weight_rounding": "auto",
-    "activations": "f32",
-    "placement": "cost",
-    "device_code": "cubin",
-    "cuda_route": "direct",
-}
+_OF_GPUS = ("weight_rounding", "activations", "placement", "device_code", "cuda_route")  # settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,14 +212,7 @@ def compile_model(
     imported = recognise_quantized(import_onnx(model, shapes=shapes or {}, constants=constants or {}))
     tell("optimize", 0.0)
     graph = optimize(imported)
-    for name, value in graph.values.items():
-        if len(value.type.shape) > _MOST_RANK:
-            raise ModelError(
-                f"tensor '{name}' has too many dimensions",
-                expected=f"at most {_MOST_RANK}",
-                got=str(len(value.type.shape)),
-                hint="reshape it in the model, neighbouring dimensions to one",
-            )
+    _expect_ranks(graph)
     inputs = {name: sample(name, graph.type(name)) for name in graph.inputs}
     plans: list[tuple[Target, Plan]] = []
     for number, target in enumerate(chosen):
@@ -273,11 +259,24 @@ def _with_fallbacks(targets: Sequence[str], settings: Mapping[str, str]) -> list
 
 def _expect_usual(settings: Mapping[str, str], targets: Sequence[str]) -> None:
     """Raise TargetError for a setting of GPUs that is another than the default, where there is none."""
-    for name, usual in _OF_GPUS.items():
-        if settings[name] != usual:
+    usual = inspect.signature(compile_model).parameters
+    for name in _OF_GPUS:
+        if settings[name] != usual[name].default:
             raise TargetError(
                 f"{name.replace('_', '-')} {settings[name]}: it is for targets with a GPU, such as jetson, "
                 f"got {', '.join(targets)}"
+            )
+
+
+def _expect_ranks(graph: Graph) -> None:
+    """Raise ModelError for a tensor that no bundle can hold."""
+    for name, value in graph.values.items():
+        if len(value.type.shape) > MAX_RANK:
+            raise ModelError(
+                f"tensor '{name}' has too many dimensions",
+                expected=f"at most {MAX_RANK}",
+                got=str(len(value.type.shape)),
+                hint="reshape it in the model, neighbouring dimensions to one",
             )
 
 

@@ -10,11 +10,12 @@ import numpy as np
 from packer.ir import Box, TensorType
 from targets.base import Attribute, Layout
 
-__all__ = ["ALL_CORES", "MOST_PROGRAMS", "Bundle", "Golden", "Module", "Place", "Program", "Step", "Tensor"]
+__all__ = ["ALL_CORES", "MAX_RANK", "MOST_PROGRAMS", "Bundle", "Golden", "Module", "Place", "Program", "Step", "Tensor"]
 
 
 ALL_CORES = 255  # of a step: every core runs a share of its tasks
 MOST_PROGRAMS = 1024  # of a bundle: readers refuse more
+MAX_RANK = 8  # of a tensor: likewise
 
 
 class Place(enum.IntEnum):

@@ -95,6 +95,21 @@ def test_pack_says_what_it_took_the_inputs_for(tmp_path: Path) -> None:
     assert "\n  input x: float32[7,5]\n" in succeed("pack", tmp_path / "m.onnx", "--shape", "x=7x5")
 
 
+@pytest.mark.parametrize("rank", [8, 9])
+def test_pack_refuses_what_no_bundle_holds(tmp_path: Path, rank: int) -> None:
+    shape = [2, *[1] * (rank - 2), 3]
+    node = helper.make_node("Relu", ["x"], ["y"])
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("x", "y")]
+    graph = helper.make_graph([node], "deep", ends[:1], ends[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), tmp_path / "m.onnx")
+    if rank == 8:
+        succeed("pack", tmp_path / "m.onnx")
+        assert "PASS" in succeed("selftest", tmp_path / "m.edge", "--runs", 1)
+    else:
+        assert "tensor 'x' has too many dimensions" in fail("pack", tmp_path / "m.onnx")
+        assert not (tmp_path / "m.edge").exists()
+
+
 def test_pack_never_replaces_the_model(folder: Path) -> None:
     model = folder / "model.onnx"
     before = model.read_bytes()

@@ -23,20 +23,19 @@ static inline void sign_pieces(const uint8_t *metadata, uint64_t length, uint8_t
 static inline void sign_file(uint8_t *data, uint64_t bytes) {
   uint64_t length;
   memcpy(&length, data + METADATA_LENGTH_AT, sizeof length);
-  const uint8_t *hashed = data + HEADER;
   if (!ert_within(HEADER, length, bytes)) length = 0;
-  if (length > 0 && data[MINOR_AT] >= MINOR_OF_PIECES) {
-    uint8_t *digests = data + HEADER + length;
-    const uint64_t end = HEADER + length;
-    length = ERT_SHA256_BYTES * ert_metadata_pieces(length);
-    if (ert_within(end, length, bytes)) sign_pieces(hashed, end - HEADER, digests);
-    hashed = digests;
-    if (!ert_within(end, length, bytes)) length = 0;
+  const uint8_t *hashed = data + HEADER;
+  uint64_t count = length;
+  if (data[MINOR_AT] >= MINOR_OF_PIECES) {
+    hashed += length;
+    count = ERT_SHA256_BYTES * ert_metadata_pieces(length);
+    if (!ert_within(HEADER + length, count, bytes)) count = 0;
+    if (count > 0) sign_pieces(data + HEADER, length, data + HEADER + length);
   }
   ert_sha256 hash;
   ert_sha256_start(&hash);
   ert_sha256_add(&hash, data, DIGEST_AT);
-  ert_sha256_add(&hash, hashed, length);
+  ert_sha256_add(&hash, hashed, (size_t)count);
   ert_sha256_finish(&hash, data + DIGEST_AT);
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -66,22 +67,23 @@ def import_onnx(
 
 def _in_order(nodes: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:
     """The nodes, each behind those whose outputs it reads, and else as they are: some converters append some at the
-    end. What is in a circle stays where it is."""
-    made = {name for node in nodes for name in node.output if name}
-    found: list[onnx.NodeProto] = []
-    waiting, known = list(nodes), set[str]()
-    while waiting:
-        later = []
-        for node in waiting:
-            if all(name in known for name in _read(node) if name in made):
-                found.append(node)
-                known.update(node.output)
-            else:
-                later.append(node)
-        if len(later) == len(waiting):
-            return found + later
-        waiting = later
-    return found
+    end. What is in a circle comes last."""
+    makers = {name: position for position, node in enumerate(nodes) for name in node.output if name}
+    sources = [{makers[name] for name in _read(node) if name in makers} for node in nodes]
+    readers: list[list[int]] = [[] for _ in nodes]
+    for position, before in enumerate(sources):
+        for source in before:
+            readers[source].append(position)
+    left = [len(before) for before in sources]
+    ready = [position for position, count in enumerate(left) if count == 0]  # sorted, so a heap
+    order: list[int] = []
+    while ready:
+        order.append(heapq.heappop(ready))
+        for reader in readers[order[-1]]:
+            left[reader] -= 1
+            if left[reader] == 0:
+                heapq.heappush(ready, reader)
+    return [nodes[position] for position in (*order, *(k for k, count in enumerate(left) if count))]
 
 
 def _needed(graph: onnx.GraphProto, nodes: Sequence[onnx.NodeProto]) -> set[int]:

@@ -77,7 +77,6 @@ edgert_status edgert_session_output(const edgert_session *session, uint32_t inde
 }
 
 edgert_status edgert_session_output_shape(const edgert_session *session, uint32_t index, int64_t *shape) {
-  ERT_TRY(ert_expect(session, "session"));
   ERT_TRY(ert_expect(shape, "shape"));
   edgert_tensor_info info;
   ERT_TRY(edgert_session_output(session, index, &info));

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import onnx
 import pytest
@@ -289,3 +291,12 @@ def test_nodes_in_another_order() -> None:
     nodes[2].input[0] = "y"
     with pytest.raises(ModelError, match="used before it is defined"):
         import_onnx(model(nodes, [info("x", F32, [3])], [info("y", F32, None)]))
+
+
+def test_a_long_model_backwards() -> None:
+    count = 5000
+    nodes = [helper.make_node("Neg", [f"x{k}"], [f"x{k + 1}"]) for k in range(count)]
+    built = model(nodes[::-1], [info("x0", F32, [3])], [info(f"x{count}", F32, None)])
+    begin = time.perf_counter()
+    assert len(import_onnx(built).nodes) == count
+    assert time.perf_counter() - begin < 5
