@@ -10,7 +10,8 @@ from pathlib import Path
 __all__ = ["has_avx512", "has_vnni", "machine"]
 
 _AVX512 = {"avx512f", "avx512bw", "avx512dq", "avx512vl"}  # those of the runtime's kernels (simd/select.c)
-_KNOWN = {("AuthenticAMD", "26"): "zen5-server"}  # by vendor and family, others by what they execute
+_KNOWN = {("AuthenticAMD", "26"): "zen5-server"}  # by vendor and family, others by what they execute,
+_AVX2 = {"AuthenticAMD": "zen3-server"}  # and those without AVX-512 by vendor
 
 
 def has_avx512() -> bool:
@@ -28,7 +29,9 @@ def machine() -> str:
     if platform.machine() == "aarch64":
         return "cortex-a72"
     known = _KNOWN.get((_told("vendor_id"), _told("cpu family")))
-    return known or ("zen4-server" if has_avx512() else "xeon-e5-2666v3")
+    if known or has_avx512():
+        return known or "zen4-server"
+    return _AVX2.get(_told("vendor_id"), "xeon-e5-2666v3")
 
 
 def _told(key: str) -> str:

@@ -194,6 +194,53 @@ static void direct_case(void) {
   free(x), free(w), free(bias), free(residual), free(want), free(got);
 }
 
+/* Taps in two passes, the first of whole chains, give the same bits as all at once. */
+static void direct_passes_case(void) {
+  ptrdiff_t taps[6 * ERT_CHAIN];
+  const size_t before = ERT_CHAIN * (1 + below(3)), n_taps = before + 1 + below(3 * ERT_CHAIN);
+  const size_t filters = 1 + below(16), rows = 1 + below(4), pixels = 1 + below(60), plane = rows * pixels;
+  const size_t row = pixels + below(9), outputs = filters * plane;
+  for (size_t i = 0; i < n_taps; i++) taps[i] = (ptrdiff_t)below(50);
+  float *x = floats(rows * row + 50 + ERT_DIRECT_SLACK), *w = floats(n_taps * 16), *bias = floats(16);
+  float *residual = floats(outputs), *want = floats(outputs), *got = floats(outputs);
+  float *sums = floats(16 * rows * ((pixels + 15) / 16 * 16));
+  const ert_direct whole = {.x = x,
+                            .x_row = (ptrdiff_t)row,
+                            .taps = taps,
+                            .n_taps = n_taps,
+                            .w = w,
+                            .bias = below(2) ? bias : NULL,
+                            .y = want,
+                            .residual = below(2) ? residual : NULL,
+                            .y_filter = (ptrdiff_t)plane,
+                            .y_row = (ptrdiff_t)pixels,
+                            .residual_filter = (ptrdiff_t)plane,
+                            .residual_row = (ptrdiff_t)pixels,
+                            .filters = filters,
+                            .rows = rows,
+                            .pixels = pixels,
+                            .lo = -0.5f,
+                            .hi = 0.75f};
+  ert_direct first = whole, second = whole;
+  first.sums = second.sums = sums;
+  first.y = second.y = got;
+  first.n_taps = before;
+  first.unfinished = true;
+  second.taps += before;
+  second.n_taps -= before;
+  second.w += before * 16;
+  second.begun = true;
+  for (const ert_simd *const *table = ert_simd_available(); *table; table++) {
+    (*table)->direct(&whole);
+    memset(got, 0, outputs * sizeof *got);
+    (*table)->direct(&first);
+    for (size_t i = 0; i < outputs; i++) CHECK(got[i] == 0); /* sums are not outputs */
+    (*table)->direct(&second);
+    CHECK(memcmp(want, got, outputs * sizeof *got) == 0);
+  }
+  free(x), free(w), free(bias), free(residual), free(want), free(got), free(sums);
+}
+
 static void dense(void) {
   for (int i = 0; i < 400; i++) dense_case((ert_weights)below(3));
 }
@@ -210,10 +257,15 @@ static void direct(void) {
   for (int i = 0; i < 1000; i++) direct_case();
 }
 
+static void direct_passes(void) {
+  for (int i = 0; i < 300; i++) direct_passes_case();
+}
+
 int main(void) {
   RUN(dense);
   RUN(passes);
   RUN(depthwise);
   RUN(direct);
+  RUN(direct_passes);
   return 0;
 }

@@ -18,7 +18,8 @@ enum {
   KEPT = 768 * 1024,
   PASS_BYTES = 512 * 1024,
   PASS_UNIT = 2 * ERT_CHAIN,
-  PART_COLUMNS = 4, /* at least of a part: narrower tiles take longer than products with zeros */
+  LEAST_POSITIONS = 12, /* that need weights again and again */
+  PART_COLUMNS = 4,     /* at least of a part: narrower tiles take longer than products with zeros */
 };
 
 /* Outputs that see padding are computed without the taps that do. */
@@ -117,14 +118,18 @@ static size_t list_inputs(conv_state *s) {
   return all;
 }
 
-/* Where a second-level cache cannot keep the weights of some blocks while all their positions are computed, these are computed
- * together from a part of the weights at a time. */
+/* Where a cache cannot keep weights while all their positions are computed, these are computed together from a part of the
+ * weights at a time: the first-level cache those of one block, if tiles are short; or else the second-level one those of some
+ * blocks. */
 static void cut_weights(conv_state *s) {
   const int64_t rows = (int64_t)s->plan.weights, row = 16 * ert_weights_bytes(s->weights);
   const int64_t units = ert_ceil_divide(ert_ceil_divide(s->plan.blocks, s->plan.unit), s->plan.runs);
   const int64_t bytes = ert_min64(TILE_BLOCKS, ert_min64(units * s->plan.unit, s->plan.blocks)) * row * rows;
   s->pass = ert_max64(rows, 1);
-  if (bytes > KEPT && s->plan.rows * s->plan.columns > 1) {
+  const int64_t positions = s->plan.rows * s->plan.columns, near = (int64_t)s->simd->dense_pass;
+  if (near > 0 && rows > near && positions >= LEAST_POSITIONS) {
+    s->pass = near;
+  } else if (bytes > KEPT && positions > 1) {
     const int64_t passes = ert_ceil_divide(bytes, PASS_BYTES);
     s->pass = ert_ceil_divide(rows, passes * PASS_UNIT) * PASS_UNIT;
   }
@@ -170,7 +175,8 @@ static edgert_status prepare(ert_prepare *p, bool rounded) {
   const conv_parts *parts = &found.parts;
   const bool add = p->step->n_in > 3, in_passes = found.passes > 1;
   found.store_tile = !aligned || residual.row != y.row || residual.channel != y.channel || (add && in_passes);
-  const bool whole = parts->n[1] * parts->n[2] == 1 && !found.store_tile && !found.finish.function && !in_passes;
+  const bool at_once = parts->n[1] * parts->n[2] == 1 && !in_passes, near = found.pass == (int64_t)p->simd->dense_pass;
+  const bool whole = (at_once || near) && !found.store_tile && !found.finish.function;
   found.at_a_time = whole ? plan.blocks : TILE_BLOCKS;
   const int64_t n_inputs = found.period * parts->n[0] * found.passes * parts->n[1] * parts->n[2];
   const size_t spans_bytes = list_inputs(&found) * sizeof *found.spans;
@@ -218,6 +224,7 @@ static void gather_band(const conv_state *s, const ert_conv_task *t, const float
   const int64_t left = ert_clamp64(-column, 0, in_columns), right = ert_clamp64(g->in[2] - column, left, in_columns);
   for (int64_t plane = 0; plane < g->kernel[0]; plane++)
     for (int64_t r = 0; r < in_rows; r++) {
+      if (r % g->stride[1] > g->reach[1]) continue; /* no tap reads it */
       char *line = band + (plane * plan->plane + r * plan->row) * element;
       const int64_t d = t->depth * g->stride[0] - g->pad[0] + plane * g->dilation[0];
       const int64_t h = t->row * g->stride[1] - g->pad[1] + r;

@@ -24,6 +24,8 @@ _LEAST_COLUMNS = 56  # of a band that is part of a row
 _TILE_BLOCKS = 4  # output blocks finished at a time in parts or through scratch;
 _KEPT = 768 * 1024  # if these have more bytes of weights,
 _PASS = 512 * 1024  # no more pass by at a time
+_NEAR_PASSES = {8: 256}  # rows of weights of a pass that the first cache keeps, by the floats of a vector
+_LEAST_POSITIONS = 12  # that need them again and again
 _PART_COLUMNS = 4  # at least of a part
 _PARTS = 7  # at most, along a dimension
 _LINED = 0.7  # cycles to put an input beside those of other channels
@@ -60,6 +62,10 @@ class Geometry:
     def read(self, d: int, count: int) -> int:
         """Input extent that so many neighbouring outputs reach."""
         return (count - 1) * self.stride[d] + (self.kernel[d] - 1) * self.dilation[d] + 1
+
+    def copied(self, d: int, count: int) -> int:
+        """As many of them as taps read."""
+        return min(self.read(d, count), count * self.read(d, 1))
 
 
 def geometry(work: Work) -> Geometry:
@@ -135,9 +141,13 @@ def conv_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> 
     at_a_time = blocks
     together = min(blocks, _TILE_BLOCKS) * taps * row
     passes = -(-together // _PASS) if together > _KEPT and height * width > 1 else 1.0
+    rows_near = _NEAR_PASSES.get(at.lanes, taps)
+    near = taps > rows_near and height * width >= _LEAST_POSITIONS
+    if near:
+        passes = -(-taps // rows_near)
     residual = len(work.inputs) > 3 and work.inputs[3] is not None
     through = planar_out or (g.groups > 1 and g.filters % 16 != 0) or (residual and passes > 1)
-    if through or late or in_parts or passes > 1:
+    if through or late or ((in_parts or passes > 1) and not near):
         at_a_time = min(blocks, _TILE_BLOCKS)
     times = blocks / at_a_time * repeats * rows * columns / (height * width)
 
@@ -158,7 +168,7 @@ def conv_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -> 
 
     moved = at.moved(stored(work.inputs[0], form.inputs[0]), distances[0])
     if g.channels > 0 and (planar_in or pairs or g.padded):
-        lines = repeats * bands * g.kernel[0] * g.read(1, height)
+        lines = repeats * bands * g.kernel[0] * g.copied(1, height)
         extent, lanes = g.read(2, width), 16 if not planar_in else min(g.channels, 16)
         groups = -(-g.channels // lanes)
         band = groups * extent * lanes * (2.0 if pairs else 4.0)

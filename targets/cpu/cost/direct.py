@@ -18,7 +18,9 @@ _TILE = 25.0  # cycles to start and end a tile
 _PACE = 1.04  # of the inner loop, whose loads cross cache lines
 _BLOCK = 150.0  # cycles to start a run of filters
 _LINE = 25.0  # cycles to go on to the next line of a band
-_FEW_BLOCKS = 4  # of 16 filters, that read inputs of their own positions in place
+_PASSES = {8: 128}  # taps of a pass, by the floats of a vector; or else all pass by at a time
+_ONE_PASS = 16  # positions that have one anyway
+_FEW_BLOCKS = 4  # of 16 filters, that read inputs of their own positions in place if there are no passes
 _WRITTEN = 0.5  # what part of moving outputs does not hide behind computing
 
 
@@ -38,17 +40,19 @@ def direct_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -
     count = vectors / tiles
     tap = _PACE * max(filters * count / at.fma, count / at.load + filters * 0.5, at.latency)
     tall = -(-g.filters // filters)  # runs of filters
-    cycles = tall * (_BLOCK + tiles * (taps * tap + _TILE + filters * count / at.store))
+    of_pass = _PASSES.get(at.lanes, taps) if height * width > _ONE_PASS else taps
+    passes = -(-taps // max(1, of_pass))
+    cycles = tall * (passes * _BLOCK + tiles * (taps * tap + passes * (_TILE + filters * count / at.store)))
     busy = repeats * share * cycles * at.cycle / at.efficiency.dense
     weights = -(-g.filters // 16) * taps * 64.0
     fetch = at.moved(weights, distances[1]) + (repeats - 1) * at.moved(weights, weights)
 
     phases = min(g.kernel[2], g.stride[2] // gcd(g.stride[2], g.dilation[2]))
     line = (-(-(width + (g.kernel[2] - 1) * g.dilation[2] // g.stride[2]) // 16) | 1) * 16
-    lines = repeats * g.kernel[0] * g.read(1, height) * g.channels * phases
+    lines = repeats * g.kernel[0] * g.copied(1, height) * g.channels * phases
     gather = lines * (_LINE + line / at.lanes / at.store + (0.0 if g.stride[2] == 1 else 0.4 * line))
     at_own = g.kernel == g.stride == (1, 1, 1) and out[:2] == (1, 1) and not g.padded
-    if at_own and g.filters <= 16 * _FEW_BLOCKS and out[2] % (16 * column_bands) == 0:
+    if at_own and at.lanes not in _PASSES and g.filters <= 16 * _FEW_BLOCKS and out[2] % (16 * column_bands) == 0:
         gather = 0.0
     moved = max(at.moved(x.bytes, distances[0]), gather * at.cycle / at.efficiency.move)
     moved += _WRITTEN * at.moved(y.bytes, distances[-1])

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from packer.ir.ops import Conv
+from packer.ir.ops import Activation, Conv
 from packer.ir.types import DType
 from targets.base import Layout, attributes_of
 from tests.runtime_c.kernels.convolutions import (
+    ACTIVATIONS,
     PADDED,
     Case,
     Operand,
@@ -90,6 +91,26 @@ def test_parts_of_rows() -> None:
 def test_residual_in_place() -> None:
     for case in residual_cases(np.random.default_rng(7)):
         check(case, inplace=3)
+
+
+@pytest.mark.parametrize("channels", [64, 129, 256, 300, 700])
+@pytest.mark.parametrize("activation", [None, ACTIVATIONS[1], ACTIVATIONS[4]])
+def test_taps_in_passes(channels: int, activation: Activation | None) -> None:
+    """More taps than the first-level cache keeps inputs of, of groups, with residuals in place, and without rows of
+    the input that a stride leaves out."""
+    rng = np.random.default_rng(channels)
+    shapes = ((1, 5, 1, 1, 9), (1, 70, 1, 2, 15), (2, 33, 1, 3, 20), (1, 18, 2, 2, 9))
+    for group, filters, kernel, stride, size in shapes:
+        x = random_array(rng, (2, group * channels, size, size), DType.F32)
+        w = weights(rng, group * filters, channels, kernel, kernel)
+        op = Conv((stride, stride), (0, 0, 0, 0), (1, 1), group, activation)
+        case = random_case(rng, op, x, w)
+        inplace = None if case.residual is None else 3
+        check(case, inplace)
+        packed, bias = case.grouped
+        inputs: list[Operand] = [(x, BLOCK16), (packed, WEIGHT16), None if bias is None else (bias, BLOCK16)]
+        inputs.append(None if case.residual is None else (case.residual, BLOCK16))
+        agree("conv", op, inputs, case.want, BLOCK16, inplace)
 
 
 def test_nothing() -> None:

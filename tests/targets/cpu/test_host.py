@@ -22,7 +22,9 @@ def told(vendor: str, family: int, flags: str) -> str:
     [
         (told("AuthenticAMD", 26, AVX512), "x86_64", "zen5-server", True),
         (told("AuthenticAMD", 25, AVX512), "x86_64", "zen4-server", True),
-        (told("AuthenticAMD", 25, "avx2"), "x86_64", "xeon-e5-2666v3", False),
+        (told("AuthenticAMD", 25, "avx2"), "x86_64", "zen3-server", False),
+        (told("AuthenticAMD", 23, "avx2"), "x86_64", "zen3-server", False),
+        (told("GenuineIntel", 6, "avx2"), "x86_64", "xeon-e5-2666v3", False),
         (told("GenuineIntel", 6, AVX512), "x86_64", "zen4-server", True),
         (told("GenuineIntel", 6, AVX512 + " avx512_vnni"), "x86_64", "zen4-server", True),
         (told("GenuineIntel", 6, "avx2 avx512f avx512_vnni"), "x86_64", "xeon-e5-2666v3", False),

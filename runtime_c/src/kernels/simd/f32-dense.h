@@ -46,6 +46,9 @@ enum {
   DENSE_FEW = 112,         /* positions that are few tiles */
   DENSE_STREAMS = 3,       /* blocks of weights that arrive in time without being asked for */
   DENSE_KEPT = 256 * 1024, /* bytes of weights that come from a second-level cache in time for short tiles */
+  DENSE_PASS = ERT_VECTOR_BYTES == 32 ? 4 * ERT_CHAIN
+                                      : 0, /* rows of weights of one block that such short tiles need again
+                                                            * and again: the first-level cache keeps them */
 };
 
 /* Whether a lane of a vector can be multiplied without being broadcast first: then inputs are loaded four at a time. */
@@ -65,7 +68,7 @@ ERT_INLINE vf dense_weights(const char *w, int c, int lane, int kind) {
     const vi pairs = vload_int((const int32_t *)(const void *)w + c / 2 * 16 + lane);
     return (vf)(c % 2 ? pairs & ~0xffff : pairs << 16);
   }
-  return vload((const float *)(const void *)w + c * 16 + lane);
+  return vload_now((const float *)(const void *)w + c * 16 + lane);
 }
 
 /* acc + x * w; of pairs the sum of both products. */
@@ -74,7 +77,7 @@ ERT_INLINE vf dense_add(vf acc, vf x, vf w, int kind) {
   if (kind == DENSE_PAIRS) return (vf)_mm512_dpbf16_ps((__m512)acc, (__m512bh)w, (__m512bh)x);
 #endif
   (void)kind;
-  return acc + x * w;
+  return vadd_now(acc, x, w);
 }
 
 /* `n` inputs from x on: floats, or of bf16, where a pair may begin at any of them. */
@@ -86,7 +89,7 @@ ERT_INLINE const void *dense_input(const void *x, ptrdiff_t n, int kind) {
 /* An element for all lanes. */
 ERT_INLINE vf dense_splat(const void *x, int kind) {
   int32_t bits;
-  if (kind != DENSE_PAIRS) return vsplat(*(const float *)x);
+  if (kind != DENSE_PAIRS) return vsplat_now((const float *)x);
   memcpy(&bits, x, sizeof bits);
   return (vf)(bits - (vi){0});
 }
@@ -104,13 +107,17 @@ ERT_INLINE void dense_steps(vf acc[DENSE_MAX_P][DENSE_MAX_VECTORS], const void *
   for (int c = 0; c < steps; c++) {
     vf row[DENSE_MAX_VECTORS];
 #pragma GCC unroll 8
-    for (int v = 0; v < Q * V16; v++) row[v] = dense_weights(w + (v / V16) * w_block, c, (v % V16) * VL, kind);
+    for (int v = 0; v < Q * V16; v++)
+      if (P > 1) row[v] = dense_weights(w + (v / V16) * w_block, c, (v % V16) * VL, kind);
 #pragma GCC unroll 14
     for (int p = 0; p < P; p++) {
       const void *input = dense_input(at[p / 3], (p % 3) * stride + c * elements, kind);
       const vf x = DENSE_LANES && steps == VL ? vsplat(inputs[p][c]) : dense_splat(input, kind);
 #pragma GCC unroll 8
-      for (int v = 0; v < Q * V16; v++) acc[p][v] = dense_add(acc[p][v], x, row[v], kind);
+      for (int v = 0; v < Q * V16; v++) {
+        if (P == 1) row[v] = dense_weights(w + (v / V16) * w_block, c, (v % V16) * VL, kind);
+        acc[p][v] = dense_add(acc[p][v], x, row[v], kind);
+      }
     }
   }
 }
@@ -160,7 +167,9 @@ ERT_INLINE void dense_tile(const ert_dense *d, const void *x, const char *w, con
         __builtin_prefetch(ahead, 0, 2);
         __builtin_prefetch(ahead + 64, 0, 2);
         for (ptrdiff_t line = 128; line < asked; line += 64) __builtin_prefetch(ahead + line, 0, 2);
-        dense_steps(acc, at, stride, w, w_block, 4, P, Q, kind);
+        ptrdiff_t step = stride;
+        __asm__("" : "+r"(step));
+        dense_steps(acc, at, step, w, w_block, 4, P, Q, kind);
 #pragma GCC unroll 5
         for (int i = 0; i < 5; i++) at[i] = dense_input(at[i], 4 * elements, kind);
       }
@@ -273,7 +282,7 @@ static const struct dense_width *dense_width_for(size_t pixels, size_t blocks, p
  * all of them where there are few tiles. A single tile of several blocks, or of one position, streams through its own weights
  * in as many places as processors foresee, which is fastest with nothing else; as does the first tile of a pass. */
 static ptrdiff_t dense_ahead(const ert_dense *d, size_t tiles, size_t blocks, size_t bytes) {
-  if (d->w_pass > 0) return 0;
+  if (d->w_pass > 0 && DENSE_PASS == 0) return 0;
   const size_t positions = d->rows * d->pixels, share = (bytes / 64 + tiles - 1) / tiles * 64;
   if (tiles == 1 && (positions == 1 || blocks >= DENSE_STREAMS)) return 0;
   return positions >= DENSE_FEW ? 64 : share < 128 ? 128 : (ptrdiff_t)share;
@@ -300,7 +309,7 @@ ERT_INLINE void dense_products(const ert_dense *d, int kind) {
         width->tiles[kind][count](d, dense_input(x, (ptrdiff_t)begin * d->x_pixel, kind), w, bias,
                                   y_at + (ptrdiff_t)begin * d->y_pixel, ahead, asked);
         begin += count;
-        ahead += w_block / row_bytes / 4 * asked;
+        ahead += pass / row_bytes / 4 * asked;
       }
     }
     block += width->blocks;

@@ -22,7 +22,15 @@
 #define DIRECT_TILES_4(X) X(4, 1) X(4, 2)
 #endif
 
-enum { DIRECT_MAX_K = 8, DIRECT_MAX_P = 6 };
+#define DIRECT_COUNT(K, P) +1
+
+enum {
+  DIRECT_MAX_K = 8,
+  DIRECT_MAX_P = 6,
+  /* Tiles of few filters are computed one after the other for the same vectors, which the first-level cache keeps. */
+  DIRECT_TOGETHER = 0 DIRECT_TILES_8(DIRECT_COUNT) == 0,
+  DIRECT_PASS = ERT_VECTOR_BYTES == 32 ? 2 * ERT_CHAIN : 0, /* taps of which it does, beside the weights of a block */
+};
 
 /* The vectors of a tile, their outputs relative to a filter's first one. */
 typedef struct direct_vectors {
@@ -36,7 +44,7 @@ ERT_INLINE void direct_step(vf acc[DIRECT_MAX_K][DIRECT_MAX_P], const float *con
                             const float *w, int K, int P) {
   vf inputs[DIRECT_MAX_P];
 #pragma GCC unroll 6
-  for (int p = 0; p < P; p++) inputs[p] = vload(x[p] + tap);
+  for (int p = 0; p < P; p++) inputs[p] = vload_now(x[p] + tap);
 #if defined(__aarch64__) /* a lane can be multiplied without being broadcast first: weights are loaded four at a time */
   const vf lanes[2] = {vload(w), K > 4 ? vload(w + 4) : vzero()};
 #endif
@@ -45,30 +53,43 @@ ERT_INLINE void direct_step(vf acc[DIRECT_MAX_K][DIRECT_MAX_P], const float *con
 #if defined(__aarch64__)
     const vf weight = vsplat(lanes[k / 4][k % 4]);
 #else
-    const vf weight = vsplat(w[k]);
+    const vf weight = vsplat_now(w + k);
 #endif
 #pragma GCC unroll 6
-    for (int p = 0; p < P; p++) acc[k][p] += inputs[p] * weight;
+    for (int p = 0; p < P; p++) acc[k][p] = vadd_now(acc[k][p], inputs[p], weight);
   }
 }
 
 #define DIRECT_EACH(k, p) \
   _Pragma("GCC unroll 8") for (int k = 0; k < K; k++) _Pragma("GCC unroll 6") for (int p = 0; p < P; p++)
 
-/* Outputs of filters [filter, filter + K), as far as there are. */
-ERT_INLINE void direct_tile(const ert_direct *d, const direct_vectors *at, size_t filter, int K, int P) {
+/* Outputs of filters [filter, filter + K), as far as there are, or sums: those at `sums_at`. */
+ERT_INLINE void direct_tile(const ert_direct *d, const direct_vectors *at, size_t filter, size_t sums_at, int K,
+                            int P) {
   vf acc[DIRECT_MAX_K][DIRECT_MAX_P], total[DIRECT_MAX_K][DIRECT_MAX_P];
   const float *x[DIRECT_MAX_P];
 #pragma GCC unroll 6
   for (int p = 0; p < P; p++) x[p] = at->x[p];
 #pragma GCC unroll 8
   for (int k = 0; k < K; k++) {
-    const vf start = d->bias ? vsplat(d->bias[filter + (size_t)k]) : vzero();
+    const vf start = d->bias && !d->begun ? vsplat(d->bias[filter + (size_t)k]) : vzero();
 #pragma GCC unroll 6
     for (int p = 0; p < P; p++) acc[k][p] = start;
   }
+  if (!d->unfinished)
+#pragma GCC unroll 8
+    for (int k = 0; k < K; k++) {
+      const float *y = d->y + (ptrdiff_t)(filter + (size_t)k) * d->y_filter;
+      __builtin_prefetch(y + at->y[0], 1);
+      if (P > 1) __builtin_prefetch(y + at->y[P - 1] + VL - 1, 1);
+    }
   const float *w = d->w + filter;
+  float *sums = d->begun || d->unfinished ? d->sums + sums_at : NULL;
   bool first = true;
+  if (d->begun) {
+    DIRECT_EACH(k, p) total[k][p] = vload(sums + (k * P + p) * VL);
+    first = false;
+  }
   for (const ptrdiff_t *tap = d->taps, *end = tap + d->n_taps; tap < end;) {
     const ptrdiff_t *until = end - tap < ERT_CHAIN ? end : tap + ERT_CHAIN;
     const bool full = until - tap == ERT_CHAIN;
@@ -81,6 +102,10 @@ ERT_INLINE void direct_tile(const ert_direct *d, const direct_vectors *at, size_
     first = false;
   }
   if (!first) DIRECT_EACH(k, p) acc[k][p] += total[k][p];
+  if (d->unfinished) {
+    DIRECT_EACH(k, p) vstore(sums + (k * P + p) * VL, acc[k][p]);
+    return;
+  }
   const vf lo = vsplat(d->lo), hi = vsplat(d->hi);
 #pragma GCC unroll 8
   for (int k = 0; k < K; k++) {
@@ -102,18 +127,17 @@ ERT_INLINE void direct_tile(const ert_direct *d, const direct_vectors *at, size_
   }
 }
 
-typedef void direct_tile_fn(const ert_direct *d, const direct_vectors *at, size_t filter);
+typedef void direct_tile_fn(const ert_direct *d, const direct_vectors *at, size_t filter, size_t sums_at);
 
-#define DIRECT_DEFINE(K, P)                                                                         \
-  static void direct_tile_##K##x##P(const ert_direct *d, const direct_vectors *at, size_t filter) { \
-    direct_tile(d, at, filter, K, P);                                                               \
+#define DIRECT_DEFINE(K, P)                                                                                         \
+  static void direct_tile_##K##x##P(const ert_direct *d, const direct_vectors *at, size_t filter, size_t sums_at) { \
+    direct_tile(d, at, filter, sums_at, K, P);                                                                      \
   }
 DIRECT_TILES_8(DIRECT_DEFINE)
 DIRECT_TILES_4(DIRECT_DEFINE)
 #undef DIRECT_DEFINE
 
 #define DIRECT_ENTRY(K, P) [P] = direct_tile_##K##x##P,
-#define DIRECT_COUNT(K, P) +1
 /* By filters, then by vectors. The tiles of a height are made for every number of vectors up to `most`. */
 static const struct direct_height {
   size_t filters, most;
@@ -138,19 +162,25 @@ ERT_INLINE void direct_take(const ert_direct *d, size_t *row, size_t *pixel, siz
   }
 }
 
+/* Filters [filter, end) of all vectors, those of a tile one after the other. */
+static void direct_filters(const ert_direct *d, const struct direct_height *height, size_t filter, size_t end) {
+  const size_t vectors = d->rows * ((d->pixels + VL - 1) / VL), tiles = (vectors + height->most - 1) / height->most;
+  size_t sums_at = filter * vectors * VL;
+  for (size_t tile = 0, done = 0, row = 0, pixel = 0; tile < tiles; tile++) {
+    const size_t count = (vectors - done) / (tiles - tile);
+    direct_vectors at;
+    direct_take(d, &row, &pixel, count, &at);
+    for (size_t own = filter; own < end; own += height->filters, sums_at += height->filters * count * VL)
+      height->tiles[count](d, &at, own, sums_at);
+    done += count;
+  }
+}
+
 static void direct_run(const ert_direct *d) {
-  const size_t vectors = d->rows * ((d->pixels + VL - 1) / VL);
-  for (size_t filter = 0; filter < d->filters;) {
+  for (size_t filter = 0, end; filter < d->filters; filter = end) {
     const struct direct_height *height = direct_heights + (d->filters - filter <= 4 || direct_heights->most == 0);
-    const size_t tiles = (vectors + height->most - 1) / height->most;
-    for (size_t tile = 0, done = 0, row = 0, pixel = 0; tile < tiles; tile++) {
-      const size_t count = (vectors - done) / (tiles - tile);
-      direct_vectors at;
-      direct_take(d, &row, &pixel, count, &at);
-      height->tiles[count](d, &at, filter);
-      done += count;
-    }
-    filter += height->filters;
+    end = DIRECT_TOGETHER ? d->filters : filter + height->filters;
+    direct_filters(d, height, filter, end);
   }
 }
 

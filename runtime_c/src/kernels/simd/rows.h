@@ -1,6 +1,7 @@
 /* What an instruction set with vectors of ERT_VECTOR_BYTES fills a table with; included within the braces. */
-.dense = dense_run, .vector_columns = vector_columns, .vector_rows = vector_rows, .depthwise = depthwise_run,
-    .depthwise_planar = depthwise_planar_run, .direct = direct_run,
+.dense = dense_run, .dense_pass = DENSE_PASS, .direct_pass = DIRECT_PASS, .vector_columns = vector_columns,
+    .vector_rows = vector_rows, .depthwise = depthwise_run, .depthwise_planar = depthwise_planar_run,
+    .direct = direct_run,
     .sparse_limits = {{VL, SPARSE_MOST, SPARSE_UNIT, SPARSE_UNIT_MOST, SPARSE_TAIL_MOST},
                       {VL, SPARSE_FOUR_MOST, SPARSE_UNIT, SPARSE_UNIT_FOUR_MOST, 0}},
     .sparse = sparse_run, .sparse_copy = sparse_copy, .sparse_widen = sparse_widen, .sparse_farthest = sparse_farthest,

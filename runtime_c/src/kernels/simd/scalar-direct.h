@@ -6,14 +6,21 @@
 
 static void direct_pixel(const ert_direct *d, size_t filter, size_t row, size_t pixel) {
   const float *x = d->x + (ptrdiff_t)row * d->x_row + (ptrdiff_t)pixel, *w = d->w + filter;
-  float y = d->bias ? d->bias[filter] : 0.0f, total = 0.0f;
+  const size_t at = (filter * d->rows + row) * d->pixels + pixel;
+  float y = d->bias && !d->begun ? d->bias[filter] : 0.0f, total = d->begun ? d->sums[at] : 0.0f;
+  bool first = !d->begun;
   for (size_t tap = 0; tap < d->n_taps; tap++) {
     y += x[d->taps[tap]] * w[tap * 16];
     if ((tap + 1) % ERT_CHAIN != 0) continue;
-    total = tap + 1 == ERT_CHAIN ? y : total + y;
+    total = first ? y : total + y;
+    first = false;
     y = 0.0f;
   }
-  if (d->n_taps >= ERT_CHAIN) y += total;
+  if (!first) y += total;
+  if (d->unfinished) {
+    d->sums[at] = y;
+    return;
+  }
   if (d->residual)
     y += d->residual[(ptrdiff_t)filter * d->residual_filter + (ptrdiff_t)row * d->residual_row + (ptrdiff_t)pixel];
   if (y < d->lo) y = d->lo;

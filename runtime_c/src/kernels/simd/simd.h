@@ -151,6 +151,10 @@ typedef struct ert_direct {
   ptrdiff_t y_filter, y_row, residual_filter, residual_row;
   size_t filters, rows, pixels;
   float lo, hi; /* limits of the outputs; may be infinite */
+  /* Where taps pass by some at a time, whole chains but for the last: the sums, 16 times rows of pixels, whose number is
+   * rounded up to whole blocks of 16; whether earlier passes have put some there, and whether later ones need them. */
+  float *sums;
+  bool begun, unfinished;
 } ert_direct;
 
 /* Winograd's convolution (f32-winograd.h, winograd.h): neighbouring tiles of a row, of m by m outputs each, over one block of
@@ -460,6 +464,9 @@ typedef struct ert_pool_planar {
 typedef struct ert_simd {
   const char *name; /* as select.c lists them: "scalar", "avx2", "neon", ... */
   void (*dense)(const ert_dense *d);
+  /* Rows of weights that should pass by at a time, whole chains, so that those of a block, which many tiles need, stay in the
+   * first-level cache; 0: as many as there are. */
+  size_t dense_pass, direct_pass;
   /* The same with inputs rounded to bf16, to nearest even, and weights in bf16: products are exact, sums float32. round_bf16
    * rounds n floats, a multiple of 16, to elements of bf16_bytes as dense_bf16 reads them: 2, or 4 where it takes floats.
    * With 2, spans begin and rows lie at even elements. */

@@ -34,6 +34,29 @@ ERT_INLINE void vstore_int(int32_t *p, vi v) { *(vi_at *)p = v; }
 ERT_INLINE vf vzero(void) { return (vf){0}; }
 ERT_INLINE vf vsplat(float x) { return x - (vf){0}; }
 
+/* Inner loops whose sums take nearly all registers say in which order things are done: compilers would do several at once,
+ * and keep sums in memory meanwhile. */
+#if defined(__x86_64__) && ERT_VECTOR_BYTES == 32
+ERT_INLINE vf vload_now(const float *p) {
+  vf v;
+  __asm__ volatile("vmovups %1, %0" : "=x"(v) : "m"(*(const vf_at *)p));
+  return v;
+}
+ERT_INLINE vf vsplat_now(const float *p) {
+  vf v;
+  __asm__ volatile("vbroadcastss %1, %0" : "=x"(v) : "m"(*p));
+  return v;
+}
+ERT_INLINE vf vadd_now(vf sum, vf x, vf y) { /* sum + x * y */
+  __asm__ volatile("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "x"(y));
+  return sum;
+}
+#else
+ERT_INLINE vf vload_now(const float *p) { return vload(p); }
+ERT_INLINE vf vsplat_now(const float *p) { return vsplat(*p); }
+ERT_INLINE vf vadd_now(vf sum, vf x, vf y) { return sum + x * y; }
+#endif
+
 /* VL finite f16, widened. */
 ERT_INLINE vf vload_f16(const uint16_t *p) {
 #if defined(__x86_64__) && ERT_VECTOR_BYTES == 64
@@ -80,7 +103,25 @@ ERT_INLINE __m256i vpart_mask(size_t n) {
   return (__m256i)vload_int(ends + 8 - n);
 }
 ERT_INLINE vf vload_part(const float *p, size_t n) { return (vf)_mm256_maskload_ps(p, vpart_mask(n)); }
-ERT_INLINE void vstore_part(float *p, vf v, size_t n) { _mm256_maskstore_ps(p, vpart_mask(n), (__m256)v); }
+/* By halves: a store under a mask takes some processors a dozen cycles. */
+ERT_INLINE void vstore_part(float *p, vf v, size_t n) {
+  if (n >= VL) {
+    vstore(p, v);
+    return;
+  }
+  __m128 part = _mm256_castps256_ps128((__m256)v);
+  if (n & 4) {
+    _mm_storeu_ps(p, part);
+    part = _mm256_extractf128_ps((__m256)v, 1);
+    p += 4;
+  }
+  if (n & 2) {
+    _mm_storel_pi((__m64 *)p, part);
+    part = _mm_movehl_ps(part, part);
+    p += 2;
+  }
+  if (n & 1) _mm_store_ss(p, part);
+}
 #else
 ERT_INLINE vf vload_part(const float *p, size_t n) {
   float lanes[VL] = {0};
