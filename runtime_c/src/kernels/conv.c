@@ -175,8 +175,9 @@ static edgert_status prepare(ert_prepare *p, bool rounded) {
   const conv_parts *parts = &found.parts;
   const bool add = p->step->n_in > 3, in_passes = found.passes > 1;
   found.store_tile = !aligned || residual.row != y.row || residual.channel != y.channel || (add && in_passes);
-  const bool at_once = parts->n[1] * parts->n[2] == 1 && !in_passes, near = found.pass == (int64_t)p->simd->dense_pass;
-  const bool whole = (at_once || near) && !found.store_tile && !found.finish.function;
+  const bool near = in_passes && found.pass == (int64_t)p->simd->dense_pass;
+  const bool whole =
+      (near || (parts->n[1] * parts->n[2] == 1 && !in_passes)) && !found.store_tile && !found.finish.function;
   found.at_a_time = whole ? plan.blocks : TILE_BLOCKS;
   const int64_t n_inputs = found.period * parts->n[0] * found.passes * parts->n[1] * parts->n[2];
   const size_t spans_bytes = list_inputs(&found) * sizeof *found.spans;

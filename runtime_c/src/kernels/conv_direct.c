@@ -9,6 +9,7 @@
 
 enum {
   FEW_BLOCKS = 4,         /* of 16 filters, that read inputs in place */
+  MOST_POSITIONS = 4096,  /* whose sums may wait for another pass */
   SUM_FLOATS = 32 * 1024, /* of blocks that wait for the next pass together, in the second-level cache */
 };
 
@@ -70,12 +71,13 @@ static void place_taps(direct_state *s) {
                      w * g->dilation[2] / g->stride[2];
 }
 
-/* Taps of a pass, and how many blocks go through all passes together. */
+/* Taps of a pass, and how many blocks go through all passes together. Channels are few where positions are many, and so are
+ * the inputs that a tile needs. */
 static void cut_taps(direct_state *s) {
   const ert_conv_plan *plan = &s->plan;
   const size_t pass = s->simd->direct_pass;
   const int64_t positions = plan->rows * ((plan->columns + 15) / 16 * 16);
-  const bool all = pass == 0 || plan->weights <= pass || plan->rows * plan->columns <= 16;
+  const bool all = pass == 0 || plan->weights <= pass || positions <= 16 || positions > MOST_POSITIONS;
   s->pass = all ? plan->weights : pass;
   s->sums = all ? 0 : positions * 16;
   s->at_a_time = all ? plan->blocks : ert_clamp64(SUM_FLOATS / s->sums, 1, plan->blocks);

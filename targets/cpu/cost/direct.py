@@ -19,7 +19,7 @@ _PACE = 1.04  # of the inner loop, whose loads cross cache lines
 _BLOCK = 150.0  # cycles to start a run of filters
 _LINE = 25.0  # cycles to go on to the next line of a band
 _PASSES = {8: 128}  # taps of a pass, by the floats of a vector; or else all pass by at a time
-_ONE_PASS = 16  # positions that have one anyway
+_POSITIONS = 16, 4096  # so few, or more, have one pass anyway
 _FEW_BLOCKS = 4  # of 16 filters, that read inputs of their own positions in place if there are no passes
 _WRITTEN = 0.5  # what part of moving outputs does not hide behind computing
 
@@ -40,7 +40,8 @@ def direct_seconds(work: Work, form: Form, distances: Sequence[float], at: At) -
     count = vectors / tiles
     tap = _PACE * max(filters * count / at.fma, count / at.load + filters * 0.5, at.latency)
     tall = -(-g.filters // filters)  # runs of filters
-    of_pass = _PASSES.get(at.lanes, taps) if height * width > _ONE_PASS else taps
+    positions = height * -(-width // 16) * 16
+    of_pass = _PASSES.get(at.lanes, taps) if _POSITIONS[0] < positions <= _POSITIONS[1] else taps
     passes = -(-taps // max(1, of_pass))
     cycles = tall * (passes * _BLOCK + tiles * (taps * tap + passes * (_TILE + filters * count / at.store)))
     busy = repeats * share * cycles * at.cycle / at.efficiency.dense

@@ -118,6 +118,17 @@ def test_non_zero_and_compress() -> None:
     check(built, feeds)
 
 
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+def test_compress_by_a_constant_is_a_gather(axis: int | None) -> None:
+    x = np.arange(12, dtype=F32).reshape(3, 4)
+    for condition in ([False, True, True], [True], [False, False]):
+        own = {} if axis is None else {"axis": axis}
+        built, feeds = single("Compress", [x, np.array(condition)], 11, constant=[1], **own)
+        graph = check(built, feeds)
+        assert not graph.extents
+        assert [type(node.op).__name__ for node in graph.nodes].count("Compress") == 0
+
+
 def test_constants_have_their_real_size() -> None:
     built, feeds = single("NonZero", [np.array([0, 3, 0, 4], F32)], 13, [I64], [0])
     graph = check(built, feeds)

@@ -95,6 +95,10 @@ def non_zero(call: Call) -> Tensor:
 def compress(call: Call) -> Tensor:
     x, condition = call.tensor(0), call.tensor(1)
     axis = call.axis(call.integer("axis"), x.rank) if "axis" in call.attributes else None
+    size = math.prod(x.shape) if axis is None else x.shape[axis]
+    if condition.data is not None and condition.data.size <= size:
+        kept = call.literal(np.flatnonzero(condition.data))
+        return call.emit(Gather(axis or 0), call.reshape(x, (size,)) if axis is None else x, kept)
     return _counted(call, Compress(axis), (x, condition), axis or 0)
 
 

@@ -46,9 +46,8 @@ enum {
   DENSE_FEW = 112,         /* positions that are few tiles */
   DENSE_STREAMS = 3,       /* blocks of weights that arrive in time without being asked for */
   DENSE_KEPT = 256 * 1024, /* bytes of weights that come from a second-level cache in time for short tiles */
-  DENSE_PASS = ERT_VECTOR_BYTES == 32 ? 4 * ERT_CHAIN
-                                      : 0, /* rows of weights of one block that such short tiles need again
-                                                            * and again: the first-level cache keeps them */
+  /* Rows of weights of a block that the first-level cache keeps, where tiles are so short that they need them often. */
+  DENSE_PASS = ERT_VECTOR_BYTES == 32 ? 4 * ERT_CHAIN : 0,
 };
 
 /* Whether a lane of a vector can be multiplied without being broadcast first: then inputs are loaded four at a time. */
@@ -167,9 +166,7 @@ ERT_INLINE void dense_tile(const ert_dense *d, const void *x, const char *w, con
         __builtin_prefetch(ahead, 0, 2);
         __builtin_prefetch(ahead + 64, 0, 2);
         for (ptrdiff_t line = 128; line < asked; line += 64) __builtin_prefetch(ahead + line, 0, 2);
-        ptrdiff_t step = stride;
-        __asm__("" : "+r"(step));
-        dense_steps(acc, at, step, w, w_block, 4, P, Q, kind);
+        dense_steps(acc, at, stride, w, w_block, 4, P, Q, kind);
 #pragma GCC unroll 5
         for (int i = 0; i < 5; i++) at[i] = dense_input(at[i], 4 * elements, kind);
       }

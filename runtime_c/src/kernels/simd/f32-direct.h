@@ -27,9 +27,10 @@
 enum {
   DIRECT_MAX_K = 8,
   DIRECT_MAX_P = 6,
-  /* Tiles of few filters are computed one after the other for the same vectors, which the first-level cache keeps. */
+  /* Tiles of few filters are computed one after the other for the same vectors, which the first-level cache keeps; those of
+   * so many taps beside the weights of a block. */
   DIRECT_TOGETHER = 0 DIRECT_TILES_8(DIRECT_COUNT) == 0,
-  DIRECT_PASS = ERT_VECTOR_BYTES == 32 ? 2 * ERT_CHAIN : 0, /* taps of which it does, beside the weights of a block */
+  DIRECT_PASS = ERT_VECTOR_BYTES == 32 ? 2 * ERT_CHAIN : 0,
 };
 
 /* The vectors of a tile, their outputs relative to a filter's first one. */
@@ -76,9 +77,9 @@ ERT_INLINE void direct_tile(const ert_direct *d, const direct_vectors *at, size_
 #pragma GCC unroll 6
     for (int p = 0; p < P; p++) acc[k][p] = start;
   }
-  if (!d->unfinished)
+  if (DIRECT_PASS > 0 && !d->unfinished)
 #pragma GCC unroll 8
-    for (int k = 0; k < K; k++) {
+    for (int k = 0; k < K; k++) { /* outputs are far apart, and their lines arrive meanwhile */
       const float *y = d->y + (ptrdiff_t)(filter + (size_t)k) * d->y_filter;
       __builtin_prefetch(y + at->y[0], 1);
       if (P > 1) __builtin_prefetch(y + at->y[P - 1] + VL - 1, 1);
