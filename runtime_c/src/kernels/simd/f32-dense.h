@@ -41,6 +41,9 @@
 #endif
 
 enum {
+  DENSE_FROM = ERT_VECTOR_BYTES == 32 ? 1 : 3,     /* pixels whose inputs are told from one pointer, */
+  DENSE_POINTERS = ERT_VECTOR_BYTES == 32 ? 6 : 5, /* and pointers for those of any tile */
+  DENSE_STEPS = ERT_VECTOR_BYTES == 32 ? 8 : 4,    /* inputs of a pixel from one turn of the loop to the next */
   DENSE_MAX_P = 14,
   DENSE_MAX_VECTORS = 8,
   DENSE_FEW = 112,         /* positions that are few tiles */
@@ -85,6 +88,14 @@ ERT_INLINE const void *dense_input(const void *x, ptrdiff_t n, int kind) {
   return (const float *)x + n;
 }
 
+/* Further on by so many. Pixels have pointers of their own where registers suffice, as instructions are what takes time if
+ * another thread runs on the same core; compilers would tell them from each other nevertheless. */
+ERT_INLINE const void *dense_on(const void *x, ptrdiff_t n, int kind) {
+  x = dense_input(x, n, kind);
+  if (DENSE_FROM == 1) __asm__("" : "+r"(x));
+  return x;
+}
+
 /* An element for all lanes. */
 ERT_INLINE vf dense_splat(const void *x, int kind) {
   int32_t bits;
@@ -93,16 +104,16 @@ ERT_INLINE vf dense_splat(const void *x, int kind) {
   return (vf)(bits - (vi){0});
 }
 
-/* Adds `steps` (1, 2 or 4) consecutive elements of each pixel times as many weight rows. Pixel p starts p % 3 * stride inputs
- * from at[p / 3] on; blocks of weights lie w_block bytes apart. */
-ERT_INLINE void dense_steps(vf acc[DENSE_MAX_P][DENSE_MAX_VECTORS], const void *const at[5], ptrdiff_t stride,
-                            const char *w, ptrdiff_t w_block, int steps, int P, int Q, int kind) {
+/* Adds `steps` (1, 2, 4 or 8) consecutive elements of each pixel times as many weight rows. Pixel p starts
+ * p % DENSE_FROM * stride inputs from at[p / DENSE_FROM] on; blocks of weights lie w_block bytes apart. */
+ERT_INLINE void dense_steps(vf acc[DENSE_MAX_P][DENSE_MAX_VECTORS], const void *const at[DENSE_POINTERS],
+                            ptrdiff_t stride, const char *w, ptrdiff_t w_block, int steps, int P, int Q, int kind) {
   const int elements = kind == DENSE_PAIRS ? 2 : 1; /* inputs that are one */
   vf inputs[DENSE_MAX_P];
 #pragma GCC unroll 14
   for (int p = 0; p < P; p++)
-    if (DENSE_LANES && steps == VL) inputs[p] = vload(dense_input(at[p / 3], (p % 3) * stride, kind));
-#pragma GCC unroll 4
+    if (DENSE_LANES && steps == VL) inputs[p] = vload(dense_input(at[p / DENSE_FROM], (p % DENSE_FROM) * stride, kind));
+#pragma GCC unroll 8
   for (int c = 0; c < steps; c++) {
     vf row[DENSE_MAX_VECTORS];
 #pragma GCC unroll 8
@@ -110,7 +121,7 @@ ERT_INLINE void dense_steps(vf acc[DENSE_MAX_P][DENSE_MAX_VECTORS], const void *
       if (P > 1) row[v] = dense_weights(w + (v / V16) * w_block, c, (v % V16) * VL, kind);
 #pragma GCC unroll 14
     for (int p = 0; p < P; p++) {
-      const void *input = dense_input(at[p / 3], (p % 3) * stride + c * elements, kind);
+      const void *input = dense_input(at[p / DENSE_FROM], (p % DENSE_FROM) * stride + c * elements, kind);
       const vf x = DENSE_LANES && steps == VL ? vsplat(inputs[p][c]) : dense_splat(input, kind);
 #pragma GCC unroll 8
       for (int v = 0; v < Q * V16; v++) {
@@ -152,9 +163,9 @@ ERT_INLINE void dense_tile(const ert_dense *d, const void *x, const char *w, con
   const ptrdiff_t stride = d->x_pixel;
   const ptrdiff_t w_block = d->w_block * (kind == ERT_WEIGHTS_F32 ? 4 : 2);
   for (const ert_span *span = d->spans, *end = span + d->n_spans; span < end; span++) {
-    const void *at[5];
-#pragma GCC unroll 5
-    for (int i = 0; i < 5; i++) at[i] = dense_input(x, span->offset + 3 * i * stride, kind);
+    const void *at[DENSE_POINTERS];
+#pragma GCC unroll 6
+    for (int i = 0; i < DENSE_POINTERS; i++) at[i] = dense_input(x, span->offset + DENSE_FROM * i * stride, kind);
     chain -= span->skip / (size_t)elements;
     w += (ptrdiff_t)(span->skip / (size_t)elements) * row_bytes;
     size_t rest = span->count / (size_t)elements;
@@ -162,18 +173,24 @@ ERT_INLINE void dense_tile(const ert_dense *d, const void *x, const char *w, con
       size_t left = rest < chain ? rest : chain;
       rest -= left;
       chain -= left;
-      for (; left >= 4; left -= 4, w += 4 * row_bytes, ahead += asked) {
+      for (; left >= DENSE_STEPS; left -= DENSE_STEPS, w += DENSE_STEPS * row_bytes, ahead += asked) {
         __builtin_prefetch(ahead, 0, 2);
         __builtin_prefetch(ahead + 64, 0, 2);
         for (ptrdiff_t line = 128; line < asked; line += 64) __builtin_prefetch(ahead + line, 0, 2);
+        dense_steps(acc, at, stride, w, w_block, DENSE_STEPS, P, Q, kind);
+#pragma GCC unroll 6
+        for (int i = 0; i < DENSE_POINTERS; i++) at[i] = dense_on(at[i], DENSE_STEPS * elements, kind);
+      }
+      if (DENSE_STEPS > 4 && left >= 4) {
         dense_steps(acc, at, stride, w, w_block, 4, P, Q, kind);
-#pragma GCC unroll 5
-        for (int i = 0; i < 5; i++) at[i] = dense_input(at[i], 4 * elements, kind);
+#pragma GCC unroll 6
+        for (int i = 0; i < DENSE_POINTERS; i++) at[i] = dense_input(at[i], 4 * elements, kind);
+        left -= 4, w += 4 * row_bytes;
       }
       for (; left > 0; left -= (size_t)few, w += few * row_bytes) {
         dense_steps(acc, at, stride, w, w_block, few, P, Q, kind);
-#pragma GCC unroll 5
-        for (int i = 0; i < 5; i++) at[i] = dense_input(at[i], few * elements, kind);
+#pragma GCC unroll 6
+        for (int i = 0; i < DENSE_POINTERS; i++) at[i] = dense_input(at[i], few * elements, kind);
       }
       if (chain == 0) {
         DENSE_EACH(p, v) {
@@ -297,7 +314,8 @@ ERT_INLINE void dense_products(const ert_dense *d, int kind) {
     const char *w = (const char *)d->w + (ptrdiff_t)block * w_block;
     const char *ahead = w + (ptrdiff_t)width->blocks * w_block;
     const size_t tiles = dense_tiles(width, d->pixels);
-    const ptrdiff_t asked = dense_ahead(d, tiles * d->rows, width->blocks, 4 * width->blocks * (size_t)row_bytes);
+    const ptrdiff_t asked =
+        dense_ahead(d, tiles * d->rows, width->blocks, DENSE_STEPS * width->blocks * (size_t)row_bytes);
     for (size_t row = 0; row < d->rows; row++) {
       const void *x = dense_input(d->x, (ptrdiff_t)row * d->x_row, kind);
       const ptrdiff_t y_at = (ptrdiff_t)row * d->y_row + (ptrdiff_t)block * d->y_block;
@@ -306,7 +324,7 @@ ERT_INLINE void dense_products(const ert_dense *d, int kind) {
         width->tiles[kind][count](d, dense_input(x, (ptrdiff_t)begin * d->x_pixel, kind), w, bias,
                                   y_at + (ptrdiff_t)begin * d->y_pixel, ahead, asked);
         begin += count;
-        ahead += pass / row_bytes / 4 * asked;
+        ahead += pass / row_bytes / DENSE_STEPS * asked;
       }
     }
     block += width->blocks;
