@@ -24,6 +24,7 @@ from packer.api import pack
 from packer.importers import import_onnx
 from packer.ir.evaluate import evaluate
 from packer.passes import optimize
+from tests.precise import precise
 
 SHAPE = (1, 3, 33, 31)
 ARRAYS = dict[str, np.ndarray]
@@ -178,7 +179,7 @@ def test_stages(tmp_path: Path, stage: str) -> None:
     quantizer = Quantizer()
     network = quantizer.run(STAGES[stage])
     x, scale = picture(5), quantizer.scales[STAGES[stage]]
-    (want,) = onnxruntime.InferenceSession(network.SerializeToString()).run(None, {"x": x})
+    (want,) = onnxruntime.InferenceSession(network.SerializeToString(), precise()).run(None, {"x": x})
     graph = optimize(import_onnx(network))
     floats = {
         node.label for node in graph.nodes if type(node.op).__name__ in ("Conv", "MatMul", "Pool", "Binary", "Reduce")

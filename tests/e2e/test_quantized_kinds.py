@@ -17,6 +17,7 @@ from packer.api import pack
 from packer.importers import import_onnx
 from packer.passes import optimize
 from tests.e2e.quantizable import SHAPE, network
+from tests.precise import precise
 
 
 def picture(seed: int) -> dict[str, np.ndarray]:
@@ -45,7 +46,7 @@ def test_kinds(tmp_path: Path, activations: str, weights: str, bytes: bool, per_
         activation_type=QuantType[activations], weight_type=QuantType[weights], per_channel=per_channel,
         extra_options={"WeightSymmetric": symmetric},
     )  # fmt: skip
-    options = onnxruntime.SessionOptions()
+    options = precise()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     (want,) = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), options).run(None, picture(9))
     kinds = {type(node.op).__name__ for node in optimize(import_onnx(tmp_path / "model.onnx")).nodes}
@@ -69,7 +70,7 @@ def test_products_whose_results_stay_floats(tmp_path: Path) -> None:
     kinds = {type(node.op).__name__ for node in optimize(import_onnx(tmp_path / "model.onnx")).nodes}
     assert {"IntegerConv", "IntegerMatMul"} <= kinds
     assert not kinds & {"Conv", "MatMul"}
-    (want,) = onnxruntime.InferenceSession(str(tmp_path / "model.onnx")).run(None, picture(9))
+    (want,) = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), precise()).run(None, picture(9))
     pack(tmp_path / "model.onnx", tmp_path / "model.edge", cores=(1, 2), golden=False)
     for isa in this_machine().isas:
         with edgert.load(tmp_path / "model.edge", isa=isa, threads=2) as session:

@@ -157,7 +157,8 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
     found: dict[str, dict[str, Any]] = {}
     path = tmp_path_factory.mktemp("kernels") / "model.edge"
     for network, options in networks():
-        pack(network, path, golden=False, cores=(1,), **options)
+        targets = ("cpu-x86_64-avx512",) if options.get("implementation") == "unrolled" else ("cpu",)
+        pack(network, path, targets=targets, golden=False, cores=(1,), **options)
         bundle = describe(path.read_bytes())
         steps = bundle["programs"][0]["steps"]
         if steps and not in_buffers(found.get(steps[0]["kernel"], EMPTY)):

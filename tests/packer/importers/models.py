@@ -13,6 +13,7 @@ from onnx.reference import ReferenceEvaluator
 from packer.importers import import_onnx
 from packer.ir import Graph
 from packer.ir.evaluate import evaluate
+from tests.precise import precise
 
 
 def info(name: str, dtype: object, shape: Sequence[int | str | None] | None) -> onnx.ValueInfoProto:
@@ -88,7 +89,7 @@ def check(
     if engine == "reference":
         expected = ReferenceEvaluator(built).run(None, dict(feeds))
     else:
-        session = onnxruntime.SessionOptions()
+        session = precise()
         session.log_severity_level = 4
         runner = onnxruntime.InferenceSession(built.SerializeToString(), session, providers=["CPUExecutionProvider"])
         expected = runner.run(None, dict(feeds))
