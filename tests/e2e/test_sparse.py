@@ -29,6 +29,7 @@ from packer.planner.problem import Problem
 from packer.planner.select import Strategy, sample
 from targets.base import resolve
 from tests.e2e.conftest import relative_error, tensor
+from tests.fuzz.seeds import TARGET
 
 WIDE = "cpu-x86_64-avx512"  # whose processors slices suit
 X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="runs programs for x86-64")
@@ -179,8 +180,7 @@ def test_streams_are_proven_by_all_threads(tmp_path: Path, implementation: str, 
     some."""
     case: Case = ((1, 64, 40, 40), (64, 64, 1, 1), {})
     graph = optimize(import_onnx(convolutions(case), shapes={}, constants={}))
-    target = resolve("cpu-x86_64-avx512" if implementation == "unrolled" else "cpu")
-    (plan,) = make_plans(graph, target, (threads,), implementation=implementation)
+    (plan,) = make_plans(graph, resolve(TARGET), (threads,), implementation=implementation)
     program, path, places = plan.program(), tmp_path / "model.edge", 2 if implementation == "sparse" else 3
     operands = {n: step.inputs[places] for n, step in enumerate(program.steps) if step.kernel in STREAMS}
     assert len(operands) >= 2 * threads

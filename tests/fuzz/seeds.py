@@ -30,7 +30,7 @@ from tests.packer.importers.sweep import cases
 from tests.packer.passes.random_models import random_model
 from tests.runtime_c.bundles import cores_bundle
 
-__all__ = ["networks", "write_seeds"]
+__all__ = ["TARGET", "networks", "write_seeds"]
 
 OPSET = 20
 TARGET = "cpu-x86_64-avx512" if platform.machine() == "x86_64" else "cpu"  # with all kernels

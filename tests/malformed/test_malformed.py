@@ -32,7 +32,7 @@ from tests.edgert.edge_files import (
     sign,
     split_description,
 )
-from tests.fuzz.seeds import networks
+from tests.fuzz.seeds import TARGET, networks
 from tests.malformed import flat
 from tests.malformed.described import describe
 from tests.malformed.steps import ATTRIBUTES, OPERANDS, overlapping, without_attribute
@@ -157,8 +157,7 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
     found: dict[str, dict[str, Any]] = {}
     path = tmp_path_factory.mktemp("kernels") / "model.edge"
     for network, options in networks():
-        targets = ("cpu-x86_64-avx512",) if options.get("implementation") == "unrolled" else ("cpu",)
-        pack(network, path, targets=targets, golden=False, cores=(1,), **options)
+        pack(network, path, targets=(TARGET,), golden=False, cores=(1,), **options)
         bundle = describe(path.read_bytes())
         steps = bundle["programs"][0]["steps"]
         if steps and not in_buffers(found.get(steps[0]["kernel"], EMPTY)):

@@ -131,10 +131,10 @@ def test_a_mean_over_dimensions() -> None:
         assert np.abs(np.rint(mean / 0.05) + 100 - got).max() <= 1
 
 
-@pytest.mark.skipif(not has_vnni(), reason="onnxruntime cuts sums of products of bytes off at 16 bits without VNNI")
 @pytest.mark.parametrize("per_channel", [False, True])
 def test_an_lstm_that_quantises_itself(tmp_path: Path, per_channel: bool) -> None:
-    """Ours does not round inputs and states: as far off as those are."""
+    """Ours does not round inputs and states: as far off as those are. Weights have 7 bits where there is no VNNI, as
+    onnxruntime cuts sums off at 16 bits there."""
     sizes = {"w": (2, 48, 10), "r": (2, 48, 12), "b": (2, 96)}
     weights = [
         numpy_helper.from_array((RNG.standard_normal(shape) * 0.3).astype(np.float32), name)
@@ -145,7 +145,10 @@ def test_an_lstm_that_quantises_itself(tmp_path: Path, per_channel: bool) -> Non
     outputs = [helper.make_empty_tensor_value_info(name) for name in ("y", "h")]
     graph = helper.make_graph([node], "lstm", [info], outputs, weights)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "f.onnx")
-    quantize_dynamic(tmp_path / "f.onnx", tmp_path / "q.onnx", weight_type=QuantType.QInt8, per_channel=per_channel)
+    quantize_dynamic(
+        tmp_path / "f.onnx", tmp_path / "q.onnx", per_channel=per_channel, reduce_range=not has_vnni(),
+        weight_type=QuantType.QInt8,
+    )  # fmt: skip
     built = onnx.load(tmp_path / "q.onnx")
     assert [n.op_type for n in built.graph.node] == ["DynamicQuantizeLSTM"]
     wanted, found = both(built, RNG.standard_normal((7, 2, 10)).astype(np.float32))
