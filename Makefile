@@ -1,4 +1,4 @@
-# make demo packs and runs a small pruned network, make test runs all tests. Both first set up what they need, in .venv.
+# make demo packs and runs a small pruned network, make test runs the tests. Both first set up what they need, in .venv.
 
 VENV := .venv
 RUN := $(VENV)/bin
@@ -12,11 +12,12 @@ PYTEST_ARGS ?= -n auto
 BENCH_ARGS ?=
 SECONDS ?= 600
 
-.PHONY: help demo test bench lint format native fuzz clean
+.PHONY: help demo test slow bench lint format native fuzz clean
 
 help:
 	@echo "make demo    pack a small pruned network, test it and classify real digits with it"
-	@echo "make test    run all tests"
+	@echo "make test    run the tests, but for those that need more than a few seconds each"
+	@echo "make slow    run those: cross-built for aarch64, sanitized, fuzzed, emulated, on large and many random networks"
 	@echo "make bench   measure against onnxruntime and print the tables (BENCH_ARGS=--quick for a short run)"
 	@echo "make lint    check style and types"
 	@echo "make native  build the C library with warnings as errors and with sanitizers, and run its tests"
@@ -28,7 +29,10 @@ demo: $(VENV)/.demo
 	@$(RUN)/edgert demo
 
 test: $(VENV)/.test
-	$(RUN)/python -m pytest $(PYTEST_ARGS)
+	$(RUN)/python -m pytest $(PYTEST_ARGS) -m "not slow"
+
+slow: $(VENV)/.test
+	$(RUN)/python -m pytest $(PYTEST_ARGS) -m slow
 
 bench: $(VENV)/.test
 	$(RUN)/python -m benchmarks $(BENCH_ARGS)

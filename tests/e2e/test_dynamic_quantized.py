@@ -17,6 +17,7 @@ from packer.importers import import_onnx
 from packer.ir.evaluate import evaluate
 from packer.passes import optimize
 from tests.e2e.quantizable import SHAPE, network
+from tests.precise import precise
 
 
 @pytest.mark.parametrize("per_channel", [False, True])
@@ -25,9 +26,7 @@ def test_dynamic(tmp_path: Path, kind: QuantType, per_channel: bool) -> None:
     onnx.save(network(), tmp_path / "floats.onnx")
     quantize_dynamic(tmp_path / "floats.onnx", tmp_path / "model.onnx", weight_type=kind, per_channel=per_channel)
     x = np.random.default_rng(5).standard_normal(SHAPE).astype(np.float32)
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    (want,) = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), options).run(None, {"x": x})
+    (want,) = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), precise()).run(None, {"x": x})
     graph = optimize(import_onnx(tmp_path / "model.onnx"))
     kinds = {type(node.op).__name__ for node in graph.nodes}
     assert {"IntegerConv", "IntegerMatMul"} <= kinds

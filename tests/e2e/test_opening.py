@@ -15,6 +15,7 @@ from edgert.errors import EdgertError
 from packer.api import compile_model
 from packer.bundle.model import Bundle
 from packer.bundle.writer import write_bundle
+from tests.fuzz.seeds import TARGET
 
 CORES = 4
 LAYERS, CHANNELS, SIZE = 24, 64, 32  # so that the arena is large enough to be opened by all threads
@@ -34,7 +35,7 @@ def bundle() -> Bundle:
     graph = helper.make_graph(nodes, "layers", ends[:1], ends[1:], weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     onnx.checker.check_model(model)
-    made = compile_model(model, cores=(CORES,), implementation="unrolled", golden=False)
+    made = compile_model(model, targets=[TARGET], cores=(CORES,), implementation="unrolled", golden=False)
     assert {step.kernel for step in made.programs[0].steps} == {"conv_unrolled"}
     return made
 

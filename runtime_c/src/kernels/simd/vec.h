@@ -35,8 +35,9 @@ ERT_INLINE vf vzero(void) { return (vf){0}; }
 ERT_INLINE vf vsplat(float x) { return x - (vf){0}; }
 
 /* Inner loops whose sums take nearly all registers say in which order things are done: compilers would do several at once,
- * and keep sums in memory meanwhile. */
-#if defined(__x86_64__) && ERT_VECTOR_BYTES == 32
+ * and keep sums in memory meanwhile. Sanitizers see nothing of that, and are built without optimizations, which make the
+ * other multiply-adds fused ones. */
+#if defined(__x86_64__) && ERT_VECTOR_BYTES == 32 && !defined(ERT_SANITIZED)
 ERT_INLINE vf vload_now(const float *p) {
   vf v;
   __asm__ volatile("vmovups %1, %0" : "=x"(v) : "m"(*(const vf_at *)p));
