@@ -168,7 +168,8 @@ class GoldenTensor:
 
 @dataclass(frozen=True, slots=True)
 class Golden:
-    """Sample inputs and the outputs they give: pass if |got - want| <= atol + rtol max|want|."""
+    """Sample inputs and the outputs they give: pass if |got - want| <= atol + rtol max|want|; integers if no larger
+    share differs than rtol, and than a tenth."""
 
     inputs: tuple[GoldenTensor, ...]
     outputs: tuple[GoldenTensor, ...]
