@@ -52,7 +52,8 @@ native: $(VENV)/.test
 	LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 \
 	  EDGERT_TEST_KERNELS=build/sanitized/tests/kernels.so EDGERT_LIBRARY=build/sanitized/libedgert.so \
 	  EDGERT_TEST_CUDA=build/sanitized/cuda-emulator/libcuda-emulator.so \
-	  $(RUN)/python -m pytest -q $(PYTEST_ARGS) -p no:cacheprovider tests/runtime_c/kernels $(wildcard tests/edgert/test_device*.py)
+	  $(RUN)/python -m pytest -q $(PYTEST_ARGS) -p no:cacheprovider -m "not slow" tests/runtime_c/kernels \
+	    $(wildcard tests/edgert/test_device*.py)
 
 fuzz: $(VENV)/.test
 	$(RUN)/cmake -S runtime_c -B build/sanitized -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(RUN)/ninja \

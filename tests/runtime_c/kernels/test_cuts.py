@@ -40,6 +40,7 @@ def random_work(rng: np.random.Generator) -> tuple[Work, Conv, np.ndarray]:
     return Work(op, types, op.infer(list(types))[:1], (False, True), np.count_nonzero(w) / w.size), op, w
 
 
+@pytest.mark.slow
 def test_strips_of_an_unrolled_convolution() -> None:
     rng = np.random.default_rng(1)
     ways: Counter[str] = Counter()

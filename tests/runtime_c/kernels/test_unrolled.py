@@ -170,7 +170,7 @@ def test_inputs_that_are_copied_or_read_in_place() -> None:
             check(Case(Conv(strides, (pads,) * 4, (1, 1)), x, sparse(rng, 5, shape[1], 3, 3)), channels=4)
 
 
-@pytest.mark.parametrize("zeros", [0.8, 0.97])
+@pytest.mark.parametrize("zeros", [pytest.param(0.8, marks=pytest.mark.slow), 0.97])
 @pytest.mark.parametrize(("strides", "aligned"), [((1, 1), True), ((1, 1), False), ((2, 2), False), ((1, 2), False)])
 def test_groups_that_share_inputs_of_one_tap(zeros: float, strides: tuple[int, int], aligned: bool) -> None:
     """Sets of groups whose first one keeps all channels, those it has no weights at, too, where vectors begin with
@@ -195,7 +195,7 @@ def test_groups_that_share_inputs_of_one_tap(zeros: float, strides: tuple[int, i
         check(case, tile, stored=DType.BF16, aligned=aligned)
 
 
-@pytest.mark.parametrize("zeros", [0.5, 0.97])
+@pytest.mark.parametrize("zeros", [pytest.param(0.5, marks=pytest.mark.slow), 0.97])
 def test_inputs_that_no_cache_holds(zeros: float) -> None:
     """Read in place, those of the next vector are fetched while the groups of a set pass by: by one, or by several."""
     rng = np.random.default_rng(17)
@@ -212,7 +212,7 @@ def test_inputs_that_share_nothing_but_a_group_of_the_convolution() -> None:
         check(Case(Conv((1, 1), (0, 0, 0, 0), (1, 1), 3), x, w), channels=64, aligned=aligned)
 
 
-@pytest.mark.parametrize("zeros", [0.88, 0.97])
+@pytest.mark.parametrize("zeros", [pytest.param(0.88, marks=pytest.mark.slow), 0.97])
 @pytest.mark.parametrize("kernel", [(3, 3), (1, 5), (4, 2)])
 def test_inputs_that_are_copied_row_by_row(zeros: float, kernel: tuple[int, int]) -> None:
     """Rows that whole vectors hardly waste, of channels in tiles of several sizes, some of lines of the cache."""
