@@ -7,7 +7,7 @@ import numpy as np
 from packer.ir import DType, Graph, Node
 from packer.ir.ops import Binary, ScaleShift
 
-__all__ = ["Affine", "as_affine", "narrowed"]
+__all__ = ["Affine", "as_affine", "narrowed", "rounds"]
 
 Affine = tuple[str, np.ndarray, np.ndarray]
 """(x, scale [C], shift [C]) in float64: y = x * scale[c] + shift[c], c along the axis of channels."""
@@ -31,6 +31,8 @@ def as_affine(graph: Graph, node: Node, axis: int = 1) -> Affine | None:
         value = _per_channel(graph, other, output.shape, axis)
         if x is None or value is None or graph.constant(x) is not None or graph.type(x) != output:
             continue
+        if node.op.kind in ("add", "sub") and rounds(value):
+            continue
         one, zero = np.ones_like(value), np.zeros_like(value)
         if node.op.kind == "add":
             return x, one, value
@@ -41,6 +43,12 @@ def as_affine(graph: Graph, node: Node, axis: int = 1) -> Affine | None:
         if not swapped and value.all():
             return x, 1.0 / value, zero
     return None
+
+
+def rounds(shift: np.ndarray) -> bool:
+    """Whether sums with the shift have no room for fractions in float32: numbers are rounded by adding 1.5 * 2**23 and
+    subtracting it again, which no other sum can be made of."""
+    return shift.size > 0 and bool(np.abs(shift).min() >= 2**22)
 
 
 def narrowed(**parameters: np.ndarray) -> dict[str, np.ndarray] | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from packer.ir import DType, Graph, Node
 from packer.ir.ops import Binary, MatMul
+from packer.passes.affine import rounds
 from packer.passes.rewrite import Uses
 
 __all__ = ["fuse_bias"]
@@ -36,6 +37,9 @@ def _product(graph: Graph, uses: Uses, node: Node) -> Node | None:
     for name in node.inputs:
         maker = uses.sole_producer(name, node)
         if maker is None or not isinstance(maker.op, MatMul) or maker.op.activation is not None:
+            continue
+        added = graph.constant(next((other for other in node.inputs if other != name), None))
+        if added is not None and rounds(added):
             continue
         if (len(maker.inputs) < 3 or maker.inputs[2] is None) and graph.type(name or "") == graph.type(node.outputs[0]):
             return maker
