@@ -7,6 +7,7 @@ from packer.importers.onnx.handlers import (
     convolution,
     einsum,
     elementwise,
+    fused,
     index,
     integer,
     matmul,
@@ -22,6 +23,6 @@ from packer.importers.onnx.handlers import (
 )
 
 __all__ = [
-    "constants", "contributed", "control", "convolution", "einsum", "elementwise", "index", "integer", "matmul",
-    "movement", "normalize", "optional", "pool", "quantize", "recurrent", "reduce", "sample", "signal",
+    "constants", "contributed", "control", "convolution", "einsum", "elementwise", "fused", "index", "integer",
+    "matmul", "movement", "normalize", "optional", "pool", "quantize", "recurrent", "reduce", "sample", "signal",
 ]  # fmt: skip
