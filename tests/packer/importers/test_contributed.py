@@ -53,6 +53,7 @@ CASES: dict[str, tuple[str, list[Operand], dict[str, object]]] = {
     "global": ("QLinearGlobalAveragePool", [*FIRST, *LAST], {"channels_last": 0}),
     "softmax": ("QLinearSoftmax", [*FIRST, scale(1 / 256), zero(0)], {"axis": 1, "opset": 13}),
     "softmax behind": ("QLinearSoftmax", [*FIRST, scale(1 / 256), zero(0)], {"axis": 2, "opset": 12}),
+    "where": ("QLinearWhere", [RNG.random((2, 3, 6, 5)) < 0.5, *FIRST, *SECOND, *LAST], {}),
     "concat": ("QLinearConcat", [*LAST, *FIRST, levels(2, 4, 6, 5), scale(0.02), zero(90)], {"axis": 1}),
     "gemm": ("QGemm", [levels(4, 7), SCALE, ZERO, levels(7, 5), scale(0.01), zero(128), None, *LAST], {"alpha": 1.0}),
     "gemm turned": (

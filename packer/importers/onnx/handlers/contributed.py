@@ -13,7 +13,7 @@ from packer.importers.onnx.handlers.pool import pool_op
 from packer.importers.onnx.handlers.quantize import dequantize_linear, parameter, quantize_linear, to_floats
 from packer.importers.onnx.handlers.recurrent import recurrent
 from packer.importers.onnx.registry import Handler, handler
-from packer.ir.ops import MatMul, QuantizeLinear, Softmax
+from packer.ir.ops import MatMul, QuantizeLinear, Softmax, Where
 
 DOMAIN = "com.microsoft"
 
@@ -82,6 +82,11 @@ def softmax(call: Call) -> Tensor:
     axis = call.axis(call.integer("axis", -1), x.rank)
     axes = (axis,) if call.integer("opset") >= 13 else tuple(range(axis, x.rank))
     return _bytes(call, call.emit(Softmax("softmax", axes), x), 3)
+
+
+@handler("QLinearWhere", domain=DOMAIN)
+def where(call: Call) -> Tensor:
+    return _bytes(call, call.emit(Where(), call.tensor(0), _floats(call, 1), _floats(call, 4)), 7)
 
 
 @handler("QLinearConcat", domain=DOMAIN)
