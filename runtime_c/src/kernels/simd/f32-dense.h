@@ -166,6 +166,9 @@ ERT_INLINE void dense_tile(const ert_dense *d, const void *x, const char *w, con
     const void *at[DENSE_POINTERS];
 #pragma GCC unroll 6
     for (int i = 0; i < DENSE_POINTERS; i++) at[i] = dense_input(x, span->offset + DENSE_FROM * i * stride, kind);
+    if (DENSE_PASS > 0 && span + 1 < end) /* the next inputs may be far: these arrive meanwhile */
+#pragma GCC unroll 6
+      for (int i = 0; i < P; i++) __builtin_prefetch(dense_input(x, span[1].offset + i * stride, kind));
     chain -= span->skip / (size_t)elements;
     w += (ptrdiff_t)(span->skip / (size_t)elements) * row_bytes;
     size_t rest = span->count / (size_t)elements;
