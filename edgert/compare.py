@@ -10,16 +10,13 @@ from edgert.dtypes import Array
 
 __all__ = ["Difference", "compare"]
 
-MOST_UNEQUAL = 0.1  # of integers
-
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """An output against its reference: `max_abs` = max |got - want|, `max_rel` = max_abs / max |want|.
 
     Both are inf where a shape, a NaN or an infinity differs. Passes if max_abs <= atol + rtol max |want|; integers and
-    booleans, which may be decided by floats that are nearly equal, if no larger share of them differs than rtol, and no
-    more than a tenth.
+    booleans only if equal.
     """
 
     name: str
@@ -36,10 +33,9 @@ def compare(name: str, got: Array, want: Array, atol: float, rtol: float) -> Dif
         return Difference(name, np.inf, np.inf, False, note)
     if got.dtype.kind != "f":
         off = np.abs(got.astype(np.float64) - want.astype(np.float64)).max(initial=0.0)
-        unequal = int(np.count_nonzero(got != want))
-        note = f"{unequal} of {got.size} elements differ" if unequal else ""
-        passed = unequal <= min(rtol, MOST_UNEQUAL) * got.size
-        return Difference(name, float(off), _ratio(off, np.abs(want.astype(np.float64)).max(initial=0.0)), passed, note)
+        equal = np.array_equal(got, want)
+        note = "" if equal else f"{np.count_nonzero(got != want)} of {got.size} elements differ"
+        return Difference(name, float(off), _ratio(off, np.abs(want.astype(np.float64)).max(initial=0.0)), equal, note)
     finite = np.isfinite(want)
     if not np.array_equal(got[~finite], want[~finite], equal_nan=True) or not np.isfinite(got[finite]).all():
         return Difference(name, np.inf, np.inf, False, "infinities or NaNs differ")

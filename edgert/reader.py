@@ -168,8 +168,7 @@ class GoldenTensor:
 
 @dataclass(frozen=True, slots=True)
 class Golden:
-    """Sample inputs and the outputs they give: pass if |got - want| <= atol + rtol max|want|; integers if no larger
-    share differs than rtol, and than a tenth."""
+    """Sample inputs and the outputs they give: pass if |got - want| <= atol + rtol max|want|."""
 
     inputs: tuple[GoldenTensor, ...]
     outputs: tuple[GoldenTensor, ...]

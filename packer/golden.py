@@ -37,11 +37,10 @@ def make_golden(
 
     Outputs whose size depends on data hold the meaningful part only. Without `rtol` it is 1e-4; or, if that is more,
     `_MARGIN` times the most that any of the roundings moves a number, relative to the largest of its output, times its
-    noise. Of integers it is the share that may differ: the sample is one that float32 decides as float64 does, if there
-    is one among the first few.
+    noise. The sample is one that float32 decides as float64 does, if there is one among the first few.
     Raises ModelError where numbers that are stored or used as float16 are too large for it.
     """
-    inputs, results, largest = _decided(graph)
+    inputs, results = _decided(graph)
     outputs = {}
     for name in graph.outputs:
         data = results[name]
@@ -51,6 +50,7 @@ def make_golden(
                 data = data[(slice(None),) * extent.axis + (slice(count),)]
         with np.errstate(over="ignore"):  # what is too large for float32 is infinite there
             outputs[name] = np.ascontiguousarray(data.astype(graph.type(name).dtype.numpy))
+    largest = 0.0
     known: list[tuple[Rounding, float, float]] = []
     for rounding in roundings:
         error, most = 0.0, 0.0
@@ -73,29 +73,36 @@ _RTOL = 1e-4
 _MARGIN = 4.0  # other inputs than the sample's meet the same tolerance
 _SAMPLES = 4  # of which one is taken
 _NUDGE = 1e-6  # relative, of inputs: some roundings of float32
+_STEADY = _RTOL / _MARGIN  # what floats move at most where nothing is decided otherwise
 
 
-def _decided(graph: Graph) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], float]:
-    """A sample, the float64 values of the graph's outputs and of the counts of their parts, and how far float32 is from
-    them: 0 where nothing is decided by comparing floats."""
+def _decided(graph: Graph) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """A sample, and the float64 values of the graph's outputs and of the counts of their parts. Where floats are
+    compared to decide something, the one of a few that float32 moves least."""
     counts = tuple(extent.count for extent in graph.extents if extent.value in graph.outputs)
     wanted = replace(graph, outputs=(*graph.outputs, *counts))
     decides = any(graph.type(name).dtype is not DType.F32 for name in graph.outputs) or any(
         isinstance(node.op, (TopK, NonMaxSuppression)) for node in graph.nodes
     )
-    best = None
+    found = []
     for number in range(_SAMPLES if decides else 1):
         inputs = {name: sample(name, graph.type(name), number) for name in graph.inputs}
         results, moved = evaluate(wanted, inputs, dtype=np.float64), 0.0
         if decides:
             got = evaluate(graph, {name: _nudged(data) for name, data in inputs.items()})
-            moved = max((difference(got[name], results[name]) for name in graph.outputs), default=0.0)
-        if best is None or moved < best[2]:
-            best = inputs, results, moved
-        if _MARGIN * moved <= _RTOL:
+            moved = max((_moved(got[name], results[name]) for name in graph.outputs), default=0.0)
+        found.append((moved, inputs, results))
+        if moved <= _STEADY:
             break
-    assert best is not None
-    return best
+    _, inputs, results = min(found, key=lambda sample: sample[0])
+    return inputs, results
+
+
+def _moved(got: np.ndarray, want: np.ndarray) -> float:
+    """The largest difference relative to the largest magnitude; of integers, which have to be equal, infinity or 0."""
+    if want.dtype.kind == "f":
+        return difference(got, want)
+    return 0.0 if np.array_equal(got, want) else np.inf
 
 
 def _nudged(data: np.ndarray) -> np.ndarray:
@@ -118,9 +125,9 @@ def _require_finite(got: Mapping[str, np.ndarray], want: Mapping[str, np.ndarray
 
 
 def _distance(got: np.ndarray, want: np.ndarray) -> float:
-    """The Euclidean norm of the difference relative to that of what is wanted; of integers, the share that differs."""
+    """The Euclidean norm of the difference relative to that of what is wanted; 0 for integers."""
     if want.dtype.kind != "f":
-        return difference(got, want)
+        return 0.0
     finite = np.isfinite(want)
     size = float(np.linalg.norm(want[finite]))
     return float(np.linalg.norm(got[finite] - want[finite])) / size if size else 0.0

@@ -35,17 +35,12 @@ def test_figures() -> None:
     assert compare("y", np.array([1e-7], F), np.zeros(1, F), 1e-6, 0).passed
 
 
-def test_few_integers_may_differ() -> None:
+def test_integers_must_be_equal() -> None:
     found = compare("y", np.array([1000, 2]), np.array([1000, 3]), 10, 10)
     assert not found.passed
     assert "1 of 2 elements differ" in found.note
     assert compare("y", np.array([True]), np.array([True]), 0, 0).passed
     assert not compare("y", np.array([True]), np.array([False]), 0, 0).passed
-    want = np.arange(30_000)
-    for unequal, rtol, passed in ((3, 1e-4, True), (4, 1e-4, False), (3_000, 1.0, True), (3_001, 1.0, False)):
-        found = compare("y", np.where(want < unequal, -1, want), want, 0, rtol)
-        assert found.passed is passed
-        assert f"{unequal} of 30000 elements differ" in found.note
 
 
 def test_shape_and_type_must_be_equal() -> None:

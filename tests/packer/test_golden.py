@@ -8,7 +8,6 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-import edgert
 from edgert.devices import this_machine
 from edgert.selftest import selftest
 from packer.api import compile_model, pack
@@ -63,19 +62,13 @@ def test_the_largest_few_come_in_an_order_that_rounding_leaves() -> None:
     assert golden.inputs["x"].tobytes() != first.tobytes()
 
 
-def test_rounded_weights_may_turn_some_decisions(tmp_path: Path) -> None:
+def test_all_instruction_sets_decide_as_the_sample_says(tmp_path: Path) -> None:
     weights = np.random.default_rng(0).standard_normal((6, 16, 3, 3))
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
         helper.make_node("ArgMax", ["c"], ["y"], axis=1, keepdims=0),
     ]
-    model, path = deciding(nodes, (1, 16, 96, 96), (1, 96, 96), w=weights), tmp_path / "model.edge"
-    pack(model, path, precision="bf16", implementation="packed-bf16")
-    (golden,) = edgert.read(path).goldens
-    assert 1e-4 < golden.rtol < 0.1
-    found = selftest(path, isa="all", runs=1)
+    pack(deciding(nodes, (1, 16, 96, 96), (1, 96, 96), w=weights), tmp_path / "model.edge")
+    found = selftest(tmp_path / "model.edge", isa="all", runs=1)
     assert found.passed
-    assert len(found.outputs) == len(this_machine().isas)
-    assert all(output.max_abs > 0 for output in found.outputs)
-    pack(model, path, precision="bf16", implementation="packed-bf16", rtol=1e-5)
-    assert not selftest(path, runs=1).passed
+    assert [output.max_abs for output in found.outputs] == [0.0] * len(this_machine().isas)

@@ -143,8 +143,7 @@ typedef struct edgert_session_info {
   void *stream;          /* CUstream on which edgert_session_run works; NULL: none */
 } edgert_session_info;
 
-/* When an output counts as right: |got - want| <= atol + rtol * max |want|, the maximum over the output; integers: a share of
- * at most rtol, and a tenth, differs. */
+/* When an output counts as right: |got - want| <= atol + rtol * max |want|, the maximum over the output; integers: equal. */
 typedef struct edgert_golden_info {
   float atol;
   float rtol;
